@@ -79,7 +79,7 @@ def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
 
 
 def who_set(cluster: ClusterManager, stream: Stream) -> list[str]:
-    """Of each limit that is not as declared who set it, since when and until when."""
+    """Name who set each limit that is not as declared, since when and until when."""
     limits = not_as_declared(stream, cluster.store().read(stream.name))
     return [set_for(each) for each in limits]
 
