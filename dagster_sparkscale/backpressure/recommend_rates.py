@@ -189,6 +189,8 @@ def _receiver_initial(
     after = math.floor(rounded(safe(first, begin, furthest) or first or begin))
     after = after if most is None else min(after, math.floor(most))
     above = first is not None and most is not None and first > most
+    if above and most is not None and after * now.interval < 1:
+        after = math.floor(most)  # the declaration refuses what is above it
     if after * now.interval < 1 or not (above or gains(first, after, least_gain)):
         return None
     why = f"{in_words(seen)}, and a start begins with {start} executors{share}"

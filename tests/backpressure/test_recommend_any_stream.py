@@ -1,6 +1,6 @@
 """What holds of each recommendation, whatever there is of history and limits."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dagster_sparkscale.backpressure.recommend import recommend
@@ -93,7 +93,14 @@ def situation(stream, start: int, most: int | None, **fields):
     return in_force(values=present, start=start, most=most, rated=1, receivers=receivers, **fields)
 
 
+# A start does less than one record a second, and the limit of more executors is below the first.
+SLOW = minutes(
+    400, processed_rate=2.5, ratio=0.5, registered=5, processing_ms=5000, input_rate=1.25
+)
+
+
 @settings(deadline=None)
+@example(SLOW, dstream(receivers=2, limits=StreamingLimits(initial_rate=2)), 1, None, 1.0, False)
 @given(
     *(likely, streams(), st.integers(1, 9), st.none() | st.integers(1, 9)),
     *(st.floats(0.01, 3), st.booleans()),
