@@ -1,5 +1,5 @@
-"""A random walk over the limits of one stream: people, retunings, put-backs, starts that fail and
-answers that are lost, against which number is in force, and who set it."""
+"""A random walk over the limits of one stream: people, retunings, put-backs and starts that
+fail, against which number is in force, and who set it."""
 
 import itertools
 import time
