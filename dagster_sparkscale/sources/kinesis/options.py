@@ -7,7 +7,7 @@ value and what would be right. Values that may be secrets are never shown.
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -93,102 +93,53 @@ def parse(texts: Mapping[str, Any]) -> Options:
         OptionsError: an option is missing, unknown or wrong.
     """
     values = {name.lower(): str(value) for name, value in texts.items()}
-    faults = [_unknown(name) for name in texts if name.lower() not in _NAMES]
-
-    def take(name: str, read: Callable[[str], Any], default: Any = None) -> Any:
-        value = values.get(name.lower())
-        if value is None:
-            return default
+    faults = [_unknown(name) for name in texts if name.lower() not in _KNOWN]
+    read: dict[str, Any] = {}
+    for name, (_, _, reader) in _OPTIONS.items():
+        if (value := values.get(name.lower())) is None:
+            continue
         try:
-            return read(value.strip())
+            read[name] = reader(value.strip())
         except ValueError as error:
             hidden = _SECRET.search(name) or "@" in value  # a URL may hold a password
             shown = "(hidden)" if hidden else repr(value[:200])
             faults.append(f"{name}: {shown} {error}")
-            return default
-
-    stream = take("streamName", _stream_name)
-    if "streamname" not in values:
-        faults.append("streamName: is missing: the name of the Kinesis stream to read")
-    key, secret = take("awsAccessKeyId", _text), take("awsSecretAccessKey", _text)
-    token, profile = take("awsSessionToken", _text), take("awsProfile", _text)
-    role = take("roleArn", _role)
-    for name, has in (("awsAccessKeyId", key), ("awsSecretAccessKey", secret)):
-        if bool(key) != bool(secret) and not has:
-            faults.append(f"{name}: is missing: the two parts of an access key go together")
-    if token and not key:
-        faults.append("awsSessionToken: needs awsAccessKeyId and awsSecretAccessKey with it")
-    if profile and key:
-        faults.append("awsProfile: give either a profile or an access key, not both")
-    for name in ("externalId", "roleSessionName", "stsEndpointUrl"):
-        if name.lower() in values and not role:
-            faults.append(f"{name}: means nothing without roleArn: give the role, or leave it out")
-
-    options = Options(
-        connection=Connection(
-            stream=stream or "",
-            region=take("region", _region),
-            endpoint_url=take("endpointUrl", _url),
-            access_key_id=key,
-            secret_access_key=secret,
-            session_token=token,
-            profile=profile,
-            role_arn=role,
-            role_session_name=take("roleSessionName", _session_name, "kinesis-direct"),
-            external_id=take("externalId", _text),
-            sts_endpoint_url=take("stsEndpointUrl", _url),
-            connect_timeout_s=take("connectTimeout", _seconds, 5.0),
-            read_timeout_s=take("readTimeout", _seconds, 20.0),
-            max_retries=take("maxRetries", _retries, 10),
-            limited=take("respectServiceLimits", _boolean, True),
-        ),
-        start=take("startingPosition", parse_position),
-        end=take("endingPosition", _ending_position),
-        limits=Limits(
-            records=take("maxRecordsPerTrigger", _count),
-            bytes=take("maxBytesPerTrigger", _count),
-            span_ms=take("maxSpanPerTrigger", _milliseconds),
-            duration_ms=take("targetBatchDuration", _milliseconds),
-        ),
-        fail_on_data_loss=take("failOnDataLoss", _boolean, True),
-        deaggregate=take("deaggregate", _boolean, True),
-    )
+    faults += _contradictions(values, read)
     if faults:
         raise OptionsError("kinesis-direct cannot be set up:\n" + "\n".join(sorted(faults)))
-    return options
+
+    def fields(of: type) -> dict[str, Any]:
+        return {_OPTIONS[name][1]: value for name, value in read.items() if _OPTIONS[name][0] is of}
+
+    connection, limits = Connection(**fields(Connection)), Limits(**fields(Limits))
+    return Options(connection, limits=limits, **fields(Options))
 
 
-NAMES = (
-    "streamName",
-    "region",
-    "endpointUrl",
-    "startingPosition",
-    "endingPosition",
-    "maxRecordsPerTrigger",
-    "maxBytesPerTrigger",
-    "maxSpanPerTrigger",
-    "targetBatchDuration",
-    "failOnDataLoss",
-    "deaggregate",
-    "awsAccessKeyId",
-    "awsSecretAccessKey",
-    "awsSessionToken",
-    "awsProfile",
-    "roleArn",
-    "roleSessionName",
-    "externalId",
-    "stsEndpointUrl",
-    "connectTimeout",
-    "readTimeout",
-    "maxRetries",
-    "respectServiceLimits",
-)
-_NAMES = {name.lower() for name in NAMES}
+def _contradictions(values: Mapping[str, str], read: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the options together.
+
+    Args:
+        values: what is set, by names in lower case.
+        read: what of it makes sense by itself, by option.
+    """
+    if "streamname" not in values:
+        yield "streamName: is missing: the name of the Kinesis stream to read"
+    key, secret = "awsAccessKeyId", "awsSecretAccessKey"
+    for name, other in ((key, secret), (secret, key)):
+        if other in read and name not in read:
+            yield f"{name}: is missing: the two parts of an access key go together"
+    if "awsSessionToken" in read and key not in read:
+        yield f"awsSessionToken: needs {key} and {secret} with it"
+    if "awsProfile" in read and key in read:
+        yield "awsProfile: give either a profile or an access key, not both"
+    for name in ("externalId", "roleSessionName", "stsEndpointUrl"):
+        if name.lower() in values and "roleArn" not in read:
+            yield f"{name}: means nothing without roleArn: give the role, or leave it out"
 
 
 def _unknown(name: str) -> str:
-    begun = [each for each in _NAMES if each.startswith(name.lower())]
-    near = begun or difflib.get_close_matches(name.lower(), _NAMES, n=1)
+    begun = [each for each in _KNOWN if each.startswith(name.lower())]
+    near = begun or difflib.get_close_matches(name.lower(), _KNOWN, n=1)
     known = {each.lower(): each for each in NAMES}
     hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
     return f"{name}: there is no such option; {hint}"
@@ -317,3 +268,33 @@ def _boolean(value: str) -> bool:
     if value.lower() in _FALSE:
         return False
     raise ValueError("must be true or false")
+
+
+_OPTIONS: dict[str, tuple[type, str, Callable[[str], Any]]] = {
+    "streamName": (Connection, "stream", _stream_name),
+    "region": (Connection, "region", _region),
+    "endpointUrl": (Connection, "endpoint_url", _url),
+    "startingPosition": (Options, "start", parse_position),
+    "endingPosition": (Options, "end", _ending_position),
+    "maxRecordsPerTrigger": (Limits, "records", _count),
+    "maxBytesPerTrigger": (Limits, "bytes", _count),
+    "maxSpanPerTrigger": (Limits, "span_ms", _milliseconds),
+    "targetBatchDuration": (Limits, "duration_ms", _milliseconds),
+    "failOnDataLoss": (Options, "fail_on_data_loss", _boolean),
+    "deaggregate": (Options, "deaggregate", _boolean),
+    "awsAccessKeyId": (Connection, "access_key_id", _text),
+    "awsSecretAccessKey": (Connection, "secret_access_key", _text),
+    "awsSessionToken": (Connection, "session_token", _text),
+    "awsProfile": (Connection, "profile", _text),
+    "roleArn": (Connection, "role_arn", _role),
+    "roleSessionName": (Connection, "role_session_name", _session_name),
+    "externalId": (Connection, "external_id", _text),
+    "stsEndpointUrl": (Connection, "sts_endpoint_url", _url),
+    "connectTimeout": (Connection, "connect_timeout_s", _seconds),
+    "readTimeout": (Connection, "read_timeout_s", _seconds),
+    "maxRetries": (Connection, "max_retries", _retries),
+    "respectServiceLimits": (Connection, "limited", _boolean),
+}
+"""Each option: whose field it is, the field, and what reads its text."""
+NAMES = tuple(_OPTIONS)
+_KNOWN = {name.lower() for name in NAMES}

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .client import KinesisError, UnknownSequence
 from .options import Options, Start
-from .planner import THREADS, Planner, wait_until_past
+from .planner import Planner, wait_until_past
 from .positions import END, Kind, Offset, Position, before
 from .ranges import Range
 from .retention import Retention, found
-from .service import Service
+from .service import THREADS, Service
 from .shards import Shard, ancestors
 
 

@@ -16,7 +16,7 @@ from .options import Limits, Start
 from .positions import END, Kind, Offset, Position
 from .ranges import Range, joined
 from .retention import Retention, found
-from .service import Service, arrived_ms
+from .service import THREADS, Service, arrived_ms
 from .shard_plan import Bounds, Memory, ShardPlanner, Step
 from .shards import Shard, ancestors, forgettable, missing, roots, startable
 from .span import Governor, span_ms
@@ -29,7 +29,6 @@ moment later."""
 CARRIED_BYTES = 8 * 1024 * 1024
 """Bytes of records that travel with a plan, all shards together."""
 CARRIED_BYTES_A_SHARD = 256 * 1024
-THREADS = 16
 
 
 def wait_until_past(

@@ -12,8 +12,7 @@ from .options import Options
 from .ranges import Range
 from .read import ahead, read
 from .rows import split_aggregated
-from .service import arrived_ms
-from .shared import service_for
+from .service import arrived_ms, service_for
 
 
 class KinesisRecord(NamedTuple):

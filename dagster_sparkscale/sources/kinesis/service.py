@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache, partial
 from typing import Any
 
 from .client import KinesisError, UnknownSequence, open_client, open_session
@@ -35,6 +36,8 @@ _EXPECTED = {
 }
 _NO_RECORD = {"InvalidArgumentException", "ResourceNotFoundException"}
 """What the service, or an emulator, says of a sequence number that is not of the shard."""
+THREADS = 16
+"""Shards that planning asks about at a time."""
 BROKEN_ANSWERS = 5
 """How often the same question is asked while the answers cannot be read."""
 
@@ -228,6 +231,11 @@ class Service:
 
     def _where(self) -> str:
         return str(self._client.meta.endpoint_url)
+
+
+service_for = lru_cache(8)(partial(Service, connections=THREADS))
+"""The one client for a process and a connection: Python workers are kept for many tasks, and a
+client has connections, a limiter and credentials that are worth keeping too."""
 
 
 def _shard(listed: Mapping[str, Any]) -> Shard:

@@ -18,7 +18,7 @@ from dagster_sparkscale.driver.spark.releases import need
 from .options import OptionsError, parse
 from .plan_bounded import plan_bounded
 from .rows import SCHEMA
-from .shared import service_for
+from .service import service_for
 from .tasks import Reads, ShardPartition
 
 NAME = "kinesis-direct"

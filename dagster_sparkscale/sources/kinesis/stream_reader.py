@@ -16,7 +16,7 @@ from .options import Options, Start
 from .planner import BatchPlan, Planner
 from .positions import Offset
 from .ranges import between
-from .shared import service_for
+from .service import service_for
 from .tasks import Reads, ShardPartition
 
 

@@ -10,7 +10,7 @@ from .options import Options
 from .ranges import Range
 from .read import ahead, read
 from .rows import to_arrow
-from .shared import service_for
+from .service import service_for
 
 
 @dataclass

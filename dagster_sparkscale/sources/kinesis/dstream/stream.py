@@ -42,7 +42,7 @@ from dagster_sparkscale.sources.kinesis.positions import Offset
 from dagster_sparkscale.sources.kinesis.ranges import Range
 from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
 from dagster_sparkscale.sources.kinesis.retention import DataLost
-from dagster_sparkscale.sources.kinesis.shared import service_for
+from dagster_sparkscale.sources.kinesis.service import service_for
 
 from .commit_files import CommitFiles
 from .commits import Patience
