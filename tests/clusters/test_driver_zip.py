@@ -4,6 +4,8 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import pyspark
+
 from dagster_sparkscale.clusters.kubernetes.manifests import LARGEST
 from dagster_sparkscale.clusters.kubernetes.programs import LARGEST_PROGRAM
 from dagster_sparkscale.clusters.launch.driver_zip import NAME, parcel
@@ -22,6 +24,25 @@ def test_the_driver_runs_from_the_parcel_alone(tmp_path: Path) -> None:
         check=True,
     )
     assert "--token-file" in answer.stdout
+
+
+def test_every_module_of_it_finds_what_it_imports_there_or_in_spark(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(parcel())
+    files = zipfile.ZipFile(BytesIO(parcel())).namelist()
+    modules = [each.removesuffix(".py").replace("/", ".") for each in files]
+    code = f"import importlib\nfor each in {modules}:\n"
+    code += "    'main' in each or importlib.import_module(each.removesuffix('.__init__'))"
+    # Behind it the packages installed here, with pyspark: this one is found in the parcel alone.
+    behind = Path(pyspark.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": f"{tmp_path / NAME}:{behind}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
 
 
 def test_it_has_the_driver_and_the_sources_and_nothing_of_dagsters() -> None:

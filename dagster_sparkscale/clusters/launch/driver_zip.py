@@ -20,7 +20,7 @@ _BEGAN = (1980, 1, 1, 0, 0, 0)
 def parcel() -> bytes:
     """A zip file to put on the PYTHONPATH of drivers and executors."""
     files = [
-        *(_PACKAGE / "__init__.py", _PACKAGE / "version.py"),
+        *(_PACKAGE / name for name in ("__init__.py", "version.py", "durations.py")),
         *(_PACKAGE / "driver").rglob("*.py"),
         *(_PACKAGE / "sources").rglob("*.py"),
         _PACKAGE.parent / "pyspark_kinesis_direct.py",

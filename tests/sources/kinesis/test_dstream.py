@@ -336,7 +336,7 @@ def test_what_cannot_be_is_refused_before_it_starts(
             make(maxRecordPerTrigger=1)
         with pytest.raises(OptionsError, match="endingPosition"):
             make(endingPosition="latest")
-        with pytest.raises(OptionsError, match="leave it out"):
+        with pytest.raises(OptionsError, match="is given by starting_positions too"):
             make(startingPosition="latest", starting_positions={"shardId-000000000000": "1"})
         with pytest.raises(OptionsError, match="last sequence number"):
             make(starting_positions={"shardId-000000000000": 12})

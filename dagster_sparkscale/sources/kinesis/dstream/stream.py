@@ -87,7 +87,7 @@ def kinesis_direct_stream(
     kept: Mapping[str, Any] | None = None
     if starting_positions is not None:
         if "startingposition" in {name.lower() for name in texts}:
-            raise OptionsError("startingPosition: is texts by starting_positions too: leave it out")
+            raise OptionsError("startingPosition: is given by starting_positions too: leave it out")
         if "v" in starting_positions and "shards" in starting_positions:
             kept = starting_positions
         else:
