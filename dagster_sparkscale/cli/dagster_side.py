@@ -57,16 +57,6 @@ def home() -> Condition:
     return Condition("DAGSTER_HOME", home)
 
 
-def of_instance(instance: dg.DagsterInstance, now: float) -> Iterator[Condition]:
-    """Daemon and settings.
-
-    Args:
-        now: seconds since the epoch.
-    """
-    yield of_daemon(instance, now)
-    yield from _settings(instance)
-
-
 def of_sensor(
     instance: dg.DagsterInstance, deployed: Deployed, now: float, *, at_once: bool = True
 ) -> Condition:
@@ -173,7 +163,8 @@ def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> C
     return why if why.wrong else None
 
 
-def _settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
+def of_settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
+    """What would be better otherwise in dagster.yaml."""
     queue = instance.run_coordinator
     if isinstance(queue, QueuedRunCoordinator) and queue.dequeue_interval_seconds > 1:
         yield _better(

@@ -59,7 +59,8 @@ def _all(where: Target) -> Iterator[Condition]:
     try:
         with instance_of_home() as instance:
             try:
-                yield from dagster_side.of_instance(instance, time.time())
+                yield dagster_side.of_daemon(instance, time.time())
+                yield from dagster_side.of_settings(instance)
                 for each in deployed:
                     yield dagster_side.of_sensor(instance, each, time.time())
             except Exception as error:  # of whatever database it has

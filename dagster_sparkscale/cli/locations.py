@@ -23,7 +23,6 @@ from dagster_sparkscale.cli.private_dagster import (
 )
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import STREAMS
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.private_dagster import carried
@@ -103,13 +102,13 @@ class Target:
                 found += _load(origin)
             except click.ClickException as error:
                 faults.append(error.message)
-        if not found and faults:
-            return [], faults
         if not found:
+            if faults:
+                return [], faults
             raise click.ClickException(
                 "the code location has no streams: they are declared by build_defs"
             )
-        asked = [each for each in found if self.cluster in (None, *_names(each))]
+        asked = [one for one in found if self.cluster in (None, one.streams.cluster_key, one.owner)]
         if not asked:
             there = ", ".join(each.owner for each in found)
             unknown = "; ".join(["", *faults])
@@ -118,8 +117,8 @@ class Target:
             )
         return asked, faults
 
-    def find(self, name: str) -> tuple[Deployed, Stream]:
-        """A stream by its name, and where it is declared.
+    def find(self, name: str) -> Deployed:
+        """The cluster that has a stream of this name.
 
         Raises:
             click.UsageError: there is none of that name, or there are several.
@@ -131,8 +130,7 @@ class Target:
             for each in declared:
                 if why := _not_declared(each, name):
                     raise click.ClickException(f"stream = {name!r}: {why}")
-        found = _only(name, declared)
-        return found, found.streams.by_name[name]
+        return _only(name, declared)
 
     def remembering(self, name: str) -> Deployed:
         """The cluster that has a stream, or remembers one that is not declared any more.
@@ -294,10 +292,6 @@ def _sentence(error: Exception) -> str:
     """An error in one line, without the trace that Dagster may add."""
     said = str(error).partition("Stack Trace:")[0]
     return f"{type(error).__name__}: {' '.join(said.split())}"
-
-
-def _names(deployed: Deployed) -> tuple[str, str]:
-    return deployed.streams.cluster_key, deployed.owner
 
 
 def _inject_variables(location: str) -> str:

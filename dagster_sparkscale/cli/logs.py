@@ -7,7 +7,6 @@ from contextlib import suppress
 import click
 
 from dagster_sparkscale.cli.locations import Target, on_a_target
-from dagster_sparkscale.cli.tail import fresh
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 
 LINES = 2000
@@ -62,3 +61,19 @@ def followed(cluster: ClusterManager, driver: Driver, lines: int) -> Iterator[st
 def _about(driver: Driver) -> str:
     why = f" ({driver.exit_reason})" if driver.exit_reason else ""
     return f"driver {driver.epoch} of {driver.stream} is {driver.state.value}{why}, {driver.where}"
+
+
+def fresh(before: list[str], now: list[str]) -> list[str]:
+    """The lines of `now`, a log's last ones, that have come since `before` was read. Only the end
+    of a log can be read.
+
+    A last line that was read while it was written comes again as a whole.
+    """
+    for left in range(len(before)):
+        kept = len(before) - left
+        if now[:kept] == before[left:]:
+            return now[kept:]
+        last = kept - 1
+        if now[:last] == before[left:-1] and now[last:] and now[last].startswith(before[-1]):
+            return now[last:]
+    return now

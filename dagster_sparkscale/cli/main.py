@@ -12,16 +12,7 @@ from typing import Any
 import click
 import dagster as dg
 
-from dagster_sparkscale.cli.changes import (
-    forget,
-    limits,
-    reconfigure,
-    restart,
-    retune,
-    scale,
-    start,
-    stop,
-)
+from dagster_sparkscale.cli.changes import CHANGES
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
@@ -60,8 +51,5 @@ def main(context: click.Context) -> None:
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (
-    *(status, doctor, logs, scale, start, stop, restart),
-    *(reconfigure, retune, limits, receivers, forget),
-):
+for command in (status, doctor, logs, receivers, *CHANGES):
     main.add_command(command)

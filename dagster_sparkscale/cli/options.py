@@ -23,11 +23,22 @@ class Finite(click.FloatRange):
         return number
 
 
-def field_option(config: type[OperationConfig], field: str, *names: str, **more: Any) -> Decorator:
+def flag(*names: str, help: str, sets: bool = True) -> Decorator:
+    """A flag for a field of a config, which has its default where the flag is not given."""
+
+    def value(_context: click.Context, _option: click.Parameter, given: bool) -> bool | None:
+        return sets if given else None
+
+    return click.option(*names, is_flag=True, callback=value, help=help)
+
+
+def field_option(config: type[OperationConfig], field: str, name: str, **more: Any) -> Decorator:
     """An option for a field of an operation's config, described as the launchpad has it."""
     info = config.model_fields[field]
+    if info.annotation is bool:
+        return flag(name, field, help=str(info.description))
     default = f" Default: {info.default:g}." if isinstance(info.default, float) else ""
-    return click.option(*names, help=f"{info.description}{default}", **more)
+    return click.option(name, field, help=f"{info.description}{default}", **more)
 
 
 def seconds_option(config: type[OperationConfig], field: str, name: str, **more: Any) -> Decorator:

@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument
+from dagster_sparkscale.cli.changes import reason_option, running, stream_argument
 from dagster_sparkscale.cli.locations import Target, on_a_target
-from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.cli.options import Finite, flag
+from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.receivers import in_words, spread
@@ -22,13 +23,12 @@ from dagster_sparkscale.receivers.page import RELAUNCHES
 @click.option("--to", metavar="EXECUTOR", help="Where --move moves it to.")
 @click.option("--rebalance", is_flag=True, help="Spread them evenly over the executors.")
 @click.option("--set", "number_of", metavar="N", type=int, help="Have N receivers: restarts it.")
-@click.option(
+@flag(
     "--accept-loss",
-    is_flag=True,
     help="With --set: also where what was received is not all processed, and is lost.",
 )
 @click.option(
-    "--wait",
+    *("--wait", "wait_seconds"),
     metavar="SECONDS",
     type=Finite(0),
     help="How long to wait for receivers to run. Default: 60; with --set 300.",
@@ -42,9 +42,8 @@ def receivers(
     to: str | None,
     rebalance: bool,
     number_of: int | None,
-    accept_loss: bool,
-    wait: float | None,
-    reason: str | None,
+    accept_loss: bool | None,
+    **config: Any,
 ) -> None:
     """Show where the receivers of STREAM run, move them, or set how many there are."""
     if sum((move is not None, rebalance, number_of is not None)) > 1:
@@ -53,23 +52,16 @@ def receivers(
         raise click.UsageError("give --move and --to together: a receiver, and where it is to run")
     if accept_loss and number_of is None:
         raise click.UsageError("give --accept-loss with --set, which it is for")
-    deployed, _ = where.find(stream)
-    config: dict[str, Any]
+    deployed = where.find(stream)
     if number_of is not None:
-        config = {"receivers": number_of, "accept_loss": accept_loss or None, "wait_seconds": wait}
-        operate(deployed, "set_receivers", stream, config, reason)
+        config |= {"receivers": number_of, "accept_loss": accept_loss}
+        carry_out(deployed, "set_receivers", stream, config)
     elif move is not None or rebalance:
-        config = {"receiver": move, "executor": to, "wait_seconds": wait}
-        operate(deployed, "rebalance_receivers", stream, config, reason)
+        config |= {"receiver": move, "executor": to}
+        carry_out(deployed, "rebalance_receivers", stream, config)
     else:
         with deployed.cluster() as cluster:
-            driver = cluster.find(stream)
-            if driver is None or not driver.state.alive:
-                state = driver.state.value if driver else "not started"
-                raise click.ClickException(
-                    f"{stream!r} is {state}: it has no receivers; `sparkscale start {stream}` "
-                    "starts it"
-                )
+            driver = running(cluster, stream, "it has no receivers; ")
             for line in shown(cluster.status(driver, window=0)):
                 click.echo(in_a_terminal(line, stream))
 

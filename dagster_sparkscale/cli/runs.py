@@ -1,6 +1,8 @@
 """Carries a job out in this process, as a run that Dagster records and shows."""
 
+import getpass
 import io
+import os
 import signal
 import sys
 import uuid
@@ -19,7 +21,7 @@ from dagster_sparkscale.cli.private_dagster import (
     capture_interrupts,
 )
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.names import REMEDY
+from dagster_sparkscale.names import REMEDY, scoped
 from dagster_sparkscale.private_dagster import REPOSITORY_LABEL_TAG
 from dagster_sparkscale.remedy import WithRemedy
 
@@ -28,26 +30,19 @@ _INTERRUPTED = DagsterExecutionInterruptedError.__name__
 
 def carry_out(
     deployed: Deployed,
-    job: dg.JobDefinition,
-    config: Mapping[str, Any],
-    *,
+    operation: str,
     stream: str,
-    title: str,
-    op: str,
-    tags: Mapping[str, str],
+    config: Mapping[str, Any],
     asset: dg.AssetKey | None = None,
 ) -> None:
-    """Run `job`, telling what it logs as it goes.
+    """Carry an operation on a stream out as a run of its job, telling what it logs as it goes.
 
     It does not wait in Dagster's queue, and needs no daemon: a stop must be possible where nothing
     else of Dagster runs.
 
     Args:
-        config: the config of the op; values that are None are left out.
-        stream: the stream that the run changes.
-        title: what the run is for, for people.
-        op: the op that gets the config, and whose messages are shown.
-        asset: the only asset to materialize; None: the job has no assets.
+        config: the config of the op but for the stream; values that are None are left out.
+        asset: the asset to materialize, for a start; None: the operation has a job of its own.
 
     Raises:
         click.ClickException: the run failed; says why in its words.
@@ -55,9 +50,14 @@ def carry_out(
     """
     with deployed.cluster():
         pass
-    op_config = {key: value for key, value in config.items() if value is not None}
-    run_id = str(uuid.uuid4())
-    out = sys.stdout
+    values = {**config, "reason": config["reason"] or _by_hand()}
+    if asset is None:
+        op = scoped(operation, deployed.streams.cluster_key)
+        job, values["stream"] = deployed.repository.get_job(op), stream
+    else:
+        op = asset.to_python_identifier()
+        job = deployed.repository.get_implicit_global_asset_job_def()
+    run_id, out = str(uuid.uuid4()), sys.stdout
 
     def tell(event: dg.EventLogEntry) -> None:
         # A start is followed by its stream's checks, of which nothing is known so soon.
@@ -66,7 +66,7 @@ def carry_out(
 
     with instance_of_home() as instance:
         instance.add_event_listener(run_id, tell)
-        click.echo(f"run {run_id[:8]}: {title}", err=True)
+        click.echo(f"run {run_id[:8]}: {operation} {stream}", err=True)
         # Dagster's own log of a run goes to the console as well, in hundreds of characters a line.
         with (
             _ended_if_interrupted(instance, run_id),
@@ -74,22 +74,35 @@ def carry_out(
             redirect_stdout(io.StringIO()),
             redirect_stderr(io.StringIO()),
         ):
+            given = {key: value for key, value in values.items() if value is not None}
             result = job.execute_in_process(
-                run_config={"ops": {op: {"config": op_config}}},
+                run_config={"ops": {op: {"config": given}}},
                 instance=instance,
                 run_id=run_id,
-                tags={
-                    **tags,
-                    # The limit of run monitoring would mark a long stop as failed while it goes on.
-                    MAX_RUNTIME_SECONDS_TAG: "0",
-                    # Whose it is: what a run from the UI has by its origin.
-                    REPOSITORY_LABEL_TAG: f"{deployed.repository.name}@{deployed.location}",
-                },
+                tags=_tags(deployed, operation, stream),
                 asset_selection=None if asset is None else [asset],
                 raise_on_error=False,
             )
     if not result.success:
         raise click.ClickException(in_a_terminal(_why(result), stream))
+
+
+def _tags(deployed: Deployed, operation: str, stream: str) -> dict[str, str]:
+    return {
+        **deployed.streams.tags(stream, operation),
+        # The limit of run monitoring would mark a long stop as failed while it goes on.
+        MAX_RUNTIME_SECONDS_TAG: "0",
+        # Whose it is: what a run from the UI has by its origin.
+        REPOSITORY_LABEL_TAG: f"{deployed.repository.name}@{deployed.location}",
+    }
+
+
+def _by_hand() -> str:
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):  # in a container users need not have names
+        who = f"user {os.getuid()}"
+    return f"by hand: sparkscale, {who}"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.cli.tail import fresh
+from dagster_sparkscale.cli.logs import fresh
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.integers(1, 10), st.integers(0, 8))
