@@ -165,7 +165,7 @@ def jumped(factor: float, overhead: float, noise: float, queues: bool, seed: int
         queues=queues,
         fastest=5 / JUMP_COST,
     )
-    run = simulate(stream, estimator_of("work"), down + 100, seed)
+    run = simulate(stream, estimator_of(EstimatorPlan("work")), down + 100, seed)
     least = EstimatorPlan().min_rate
     return max(too_high(run, up, down, least), too_high(run, down, down + 100, least))
 
@@ -184,7 +184,9 @@ def _simulated(load: Load, queues: bool) -> Measured:
     """In the mean of all seeds."""
     stream = replace(load.stream, queues=queues)
     runs = {
-        estimator: [simulate(stream, estimator_of(estimator), load.until, n) for n in SEEDS]
+        estimator: [
+            simulate(stream, estimator_of(EstimatorPlan(estimator)), load.until, n) for n in SEEDS
+        ]
         for estimator in ESTIMATORS
     }
     return {

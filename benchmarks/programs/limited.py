@@ -17,6 +17,7 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 
 from dagster_sparkscale.driver.backpressure.estimators import MeasuredBatch, estimator_of
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 
 INTERVAL = 2
 FIRST_RATE = 100
@@ -79,7 +80,7 @@ def main(kind: str, port: int, seconds: float, file: str, costs: list[list[float
         batch.coalesce(1).mapPartitions(sleep).count()
 
     streaming.socketTextStream("127.0.0.1", port).foreachRDD(process)
-    estimator = None if kind == "pid" else estimator_of(kind, min_rate=FIRST_RATE)
+    estimator = None if kind == "pid" else estimator_of(EstimatorPlan(kind, min_rate=FIRST_RATE))
     with open(file, "w") as out:
         streaming.addStreamingListener(Limiter(streaming, estimator, out))
         streaming.start()

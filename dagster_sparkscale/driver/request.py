@@ -11,6 +11,8 @@ _LARGEST = 2**63
 class BadRequest(ValueError):
     """A request that makes no sense; the text names the field, its value and what is right."""
 
+    code = 400
+
 
 class WrongEpoch(Exception):
     """A request is for another start of the stream; the text names both epochs."""
@@ -18,6 +20,8 @@ class WrongEpoch(Exception):
 
 class NotReady(Exception):
     """Spark can't be asked (yet, any more, or just now); the text says which."""
+
+    code = 503
 
 
 class Request:

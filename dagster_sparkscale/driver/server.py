@@ -177,42 +177,25 @@ class Handler(BaseHTTPRequestHandler):
         self._raw.bytes_left = MAX_HEAD
         super().handle_one_request()
 
-    def do_GET(self) -> None:
-        self._answer("GET")
-
-    def do_PUT(self) -> None:
-        self._answer("PUT")
-
-    def do_POST(self) -> None:
-        self._answer("POST")
-
-    def _answer(self, method: str) -> None:
+    def _answer(self) -> None:
         afterwards: Callable[[], None] | None = None
         try:
             self._authorize()
             body = self._body()
             url = urlsplit(self.path)
-            route = (method, url.path)
+            route = (self.command, url.path)
             if route == ("GET", "/v1/status"):
                 code, answer = 200, self._status(url.query).as_json()
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
-                code, answer = 200, self._change(method, url.path, body).as_json()
-        except HttpRefusal as refusal:
+                code, answer = 200, self._change(url.path, body).as_json()
+        except (HttpRefusal, BadRequest, NotReady) as refusal:
             code, answer = refusal.code, {"error": str(refusal)}
-        except BadRequest as error:
-            code, answer = 400, {"error": str(error)}
-        except WrongEpoch as error:
-            code, answer = 409, {"error": str(error), "epoch": self.server.agent.options.epoch}
-        except Overtaken as overtaken:
-            code = 409
-            answer = {
-                **{"error": str(overtaken), "epoch": self.server.agent.options.epoch},
-                "operation": overtaken.latest,
-            }
-        except NotReady as reason:
-            code, answer = 503, {"error": str(reason)}
+        except (WrongEpoch, Overtaken) as refusal:
+            code, answer = 409, {"error": str(refusal), "epoch": self.server.agent.options.epoch}
+            if isinstance(refusal, Overtaken):
+                answer["operation"] = refusal.latest
         except OSError:  # the client has gone, or took too long over its body
             self.close_connection = True
             return
@@ -223,6 +206,8 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             if afterwards is not None:
                 afterwards()
+
+    do_GET = do_PUT = do_POST = _answer
 
     def _authorize(self) -> None:
         given = self.headers.get("Authorization", "")
@@ -267,15 +252,15 @@ class Handler(BaseHTTPRequestHandler):
                 raise BadRequest(f"window: {window[:40]!r}: must be a number of seconds")
         return self.server.agent.status(None if since is None else int(since), seconds)
 
-    def _change(self, method: str, path: str, body: bytes) -> Answer:
+    def _change(self, path: str, body: bytes) -> Answer:
         """What the agent has a route for."""
         agent = self.server.agent
         for (verb, pattern), route in agent.routes.items():
             found = re.fullmatch(re.sub(r"{\w+}", "([^/]*)", pattern), path)
-            if verb == method and found is not None:
+            if verb == self.command and found is not None:
                 route(Request(found.groups(), body, agent.options.epoch))
                 return agent.status(batches=False)
-        raise HttpRefusal(404, f"{method} {path[:100]}: there is no such thing here")
+        raise HttpRefusal(404, f"{self.command} {path[:100]}: there is no such thing here")
 
     def _stop(self, body: bytes) -> tuple[int, dict[str, Any], Callable[[], None]]:
         request, agent = Request((), body, self.server.agent.options.epoch), self.server.agent

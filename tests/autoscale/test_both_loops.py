@@ -14,6 +14,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.driver.backpressure.estimators import Estimate, MeasuredBatch, estimator_of
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Batch, Limit, Query, Spark, Status
 from dev.load_simulation import Run, Stream, always, simulate, steps
@@ -128,7 +129,7 @@ def run(
 ) -> tuple[Run, Autoscaled]:
     seed = fields.pop("seed", 0)
     policy = policy or RatioPolicy(max_executors=10)
-    loop = Autoscaled(estimator_of(kind), policy, arrivals if tells else None)
+    loop = Autoscaled(estimator_of(EstimatorPlan(kind)), policy, arrivals if tells else None)
     stream = Stream(
         **{
             "arrivals": arrivals,

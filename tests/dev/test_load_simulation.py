@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.driver.backpressure.estimators import Estimate, MeasuredBatch, estimator_of
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dev.load_measures import converge, lost, over, overshoot
 from dev.load_simulation import Done, Run, Stream, always, ramp, simulate, steps
 
@@ -140,7 +141,7 @@ class TestStructuredStreaming:
 
 def test_the_same_seed_brings_the_same_run_and_another_another():
     stream = replace(STREAM, noise=0.1, stragglers=0.1)
-    runs = [simulate(stream, estimator_of("work"), 60.0, seed) for seed in (1, 1, 2)]
+    runs = [simulate(stream, estimator_of(EstimatorPlan("work")), 60.0, seed) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
 
 
@@ -148,7 +149,7 @@ def test_every_estimator_meets_the_same_chance():
     stream = replace(STREAM, overhead=1e-9, noise=0.3, arrivals=always(2000.0))
     factors = []
     for kind in ("work", "pid"):
-        run = simulate(stream, estimator_of(kind, initial_rate=300.0), 30.0, seed=4)
+        run = simulate(stream, estimator_of(EstimatorPlan(kind, initial_rate=300.0)), 30.0, seed=4)
         factors.append(
             {b.planned: round(b.took / stream.takes(b.records, b.began), 3) for b in run.batches}
         )

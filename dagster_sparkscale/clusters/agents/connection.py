@@ -14,9 +14,6 @@ from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.agents.timed_http import Connection, SecureConnection
 
-Server = tuple[str, str | None]
-"""The server of an open connection: its URL and its certificate."""
-
 
 @dataclass(frozen=True)
 class Address:
@@ -26,14 +23,12 @@ class Address:
     certificate: str | None = field(default=None, repr=False)
     """The one that its driver was given for itself alone, PEM: only who has that is talked to.
     None: with https://, who has one of a public authority for the host."""
-    connect: Callable[[float], socket.socket] | None = field(default=None, repr=False)
+    connect: Callable[[float], socket.socket] | None = field(
+        default=None, repr=False, compare=False
+    )
     """What makes the connection where the host of `url` can't be reached from here, as through the
     API server of Kubernetes. Given the time by which to have it (`time.monotonic()`); raises
     OSError. TLS goes over it as over any. No other agent's url may be equal to this one's."""
-
-    @property
-    def server(self) -> Server:
-        return self.url, self.certificate
 
 
 class _Secure(SecureConnection):

@@ -14,11 +14,12 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from http.client import HTTPException, HTTPResponse, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_sparkscale.clusters.agents.connection import Address, Server, connection_to
+from dagster_sparkscale.clusters.agents.connection import Address, connection_to
 from dagster_sparkscale.clusters.agents.timed_http import Connection
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -38,7 +39,7 @@ class Connections:
     def __init__(self, idle: int = IDLE_CONNECTIONS) -> None:
         self._limit = idle
         # The one that has been idle for longest first, with the address that each leads to.
-        self._idle: dict[Connection, Server] = {}
+        self._idle: dict[Connection, Address] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -78,7 +79,7 @@ class Connections:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         deadline = time.monotonic() + timeout
-        connection = self._take(address.server)
+        connection = self._take(address)
         reused = connection is not None
         while True:
             try:
@@ -101,23 +102,23 @@ class Connections:
         if response.will_close:
             connection.close()
         else:
-            self._keep(address.server, connection)
+            self._keep(address, connection)
         return _judge(who, response.status, answer)
 
-    def _take(self, server: Server) -> Connection | None:
+    def _take(self, address: Address) -> Connection | None:
         with self._lock:
             # The latest first: it is the least likely to have been closed over there.
             for connection in reversed(self._idle):
-                if self._idle[connection] == server:
+                if self._idle[connection] == address:
                     del self._idle[connection]
                     return connection
         return None
 
-    def _keep(self, server: Server, connection: Connection) -> None:
+    def _keep(self, address: Address, connection: Connection) -> None:
         """Keep it for the next call. Of too many, that goes that has been idle for longest: its
         driver may be gone, or have another address by now, and nobody will ask for it again."""
         with self._lock:
-            self._idle[connection] = server
+            self._idle[connection] = address
             if len(self._idle) <= self._limit:
                 return
             oldest = next(iter(self._idle))
@@ -179,12 +180,7 @@ def _judge(who: str, code: int, data: bytes) -> bytes:
     raise AgentRefused(f"{who} refused: {text}")
 
 
-_shared: Connections | None = None
-
-
+@cache
 def shared_connections() -> Connections:
     """The connections of this process, which stay open between the ticks of a sensor."""
-    global _shared
-    if _shared is None:
-        _shared = Connections()
-    return _shared
+    return Connections()

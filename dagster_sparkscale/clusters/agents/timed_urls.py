@@ -7,7 +7,6 @@ import ssl
 import time
 import urllib.request
 from http.client import HTTPResponse
-from typing import Any
 
 from dagster_sparkscale.clusters.agents.timed_http import Connection, SecureConnection
 
@@ -21,20 +20,17 @@ class _Timed(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._deadline, self._tls = deadline, context
 
     def http_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(self._connection, request)
+        return self.do_open(lambda host, **_: self._bound(Connection(host)), request)
 
     def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(self._secure, request)
+        tls = self._tls
+        return self.do_open(
+            lambda host, **_: self._bound(SecureConnection(host, context=tls)), request
+        )
 
-    def _connection(self, host: str, **_: Any) -> Connection:
-        made = Connection(host)
-        made.bound(self._deadline)
-        return made
-
-    def _secure(self, host: str, **_: Any) -> Connection:
-        made = SecureConnection(host, context=self._tls)
-        made.bound(self._deadline)
-        return made
+    def _bound(self, connection: Connection) -> Connection:
+        connection.bound(self._deadline)
+        return connection
 
 
 def answer(

@@ -7,10 +7,9 @@ has no clock: all that it knows is what it is given.
 from typing import Protocol
 
 from .measured import Estimate, MeasuredBatch
-from .pid import Pid, PidRateEstimator
+from .pid import Pid
+from .plan import ESTIMATORS, EstimatorPlan
 from .work import Work
-
-KINDS = ("work", "pid")
 
 
 class Estimator(Protocol):
@@ -20,52 +19,38 @@ class Estimator(Protocol):
     def rate(self) -> float | None:
         """Records per second that are allowed now, before the first batch too; None: as many as
         there are."""
-        ...
 
     def completed(self, seen: MeasuredBatch) -> Estimate | None:
         """What a batch has taught; None: nothing, and `rate` is as it was.
 
         Batches in the order in which they have completed.
         """
-        ...
 
 
-def estimator_of(
-    kind: str,
-    *,
-    min_rate: float = 100.0,
-    max_rate: float | None = None,
-    initial_rate: float | None = None,
-    target_ratio: float = 0.9,
-    proportional: float = 1.0,
-    integral: float = 0.2,
-    derivative: float = 0.0,
-) -> Estimator:
-    """The estimator that a `BackpressurePolicy` declares, by its fields.
-
-    Args:
-        kind: `work`, for all sources of a query together, or `pid`, one for each source.
+def estimator_of(plan: EstimatorPlan) -> Estimator:
+    """The estimator that a plan names: `work`, for all sources of a query together, or `pid`, one
+    for each source.
 
     Raises:
-        ValueError: the kind is unknown, or a field is out of its bounds.
+        ValueError: the estimator is unknown, or a field is out of its bounds.
     """
-    if kind == "work":
+    if plan.estimator == "work":
         return Work(
-            min_rate=min_rate,
-            max_rate=max_rate,
-            initial_rate=initial_rate,
-            target_ratio=target_ratio,
+            min_rate=plan.min_rate,
+            max_rate=plan.max_rate,
+            initial_rate=plan.initial_rate,
+            target_ratio=plan.target_ratio,
         )
-    if kind == "pid":
+    if plan.estimator == "pid":
         return Pid(
-            proportional=proportional,
-            integral=integral,
-            derivative=derivative,
-            min_rate=min_rate,
-            max_rate=max_rate,
-            initial_rate=initial_rate,
+            proportional=plan.proportional,
+            integral=plan.integral,
+            derivative=plan.derivative,
+            min_rate=plan.min_rate,
+            max_rate=plan.max_rate,
+            initial_rate=plan.initial_rate,
         )
-    raise ValueError(f"estimator = {kind!r}: must be one of {', '.join(KINDS)}")
+    raise ValueError(f"estimator = {plan.estimator!r}: must be one of {', '.join(ESTIMATORS)}")
 
 
-__all__ = ["KINDS", "Estimate", "Estimator", "MeasuredBatch", "PidRateEstimator", "estimator_of"]
+__all__ = ["Estimate", "Estimator", "MeasuredBatch", "estimator_of"]

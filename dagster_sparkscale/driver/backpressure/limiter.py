@@ -281,17 +281,7 @@ class Limiter:
         if known is not None and known[:2] == (sources, plan.max_rate):
             self._estimators[key] = known  # the latest is last
             return known[2]
-        first = plan.initial_rate
-        made = estimator_of(
-            plan.estimator,
-            min_rate=plan.min_rate * sources,
-            max_rate=None if plan.max_rate is None else plan.max_rate * sources,
-            initial_rate=None if first is None else first * sources,
-            target_ratio=plan.target_ratio,
-            proportional=plan.proportional,
-            integral=plan.integral,
-            derivative=plan.derivative,
-        )
+        made = estimator_of(plan.of_several(sources))
         if len(self._estimators) >= MOST_SOURCES:
             del self._estimators[next(iter(self._estimators))]
         self._estimators[key] = sources, plan.max_rate, made

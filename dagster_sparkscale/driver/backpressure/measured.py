@@ -61,21 +61,14 @@ def check_rates(
     Raises:
         ValueError: naming the field, its value and what would be right.
     """
-    for name, value in (
-        ("min_rate", min_rate),
-        ("max_rate", max_rate),
-        ("initial_rate", initial_rate),
-    ):
+    rates = {"min_rate": min_rate, "max_rate": max_rate, "initial_rate": initial_rate}
+    for name, value in rates.items():
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} = {value!r}: must be a number of records per second above 0")
-    if max_rate is not None and max_rate < min_rate:
-        raise ValueError(f"max_rate = {max_rate:g}: must be at least min_rate = {min_rate:g}")
-    if initial_rate is not None:
-        if initial_rate < min_rate:
-            raise ValueError(
-                f"initial_rate = {initial_rate:g}: must be at least min_rate = {min_rate:g}"
-            )
-        if max_rate is not None and initial_rate > max_rate:
-            raise ValueError(
-                f"initial_rate = {initial_rate:g}: must be at most max_rate = {max_rate:g}"
-            )
+    for name in ("max_rate", "initial_rate"):
+        if (rate := rates[name]) is not None and rate < min_rate:
+            raise ValueError(f"{name} = {rate:g}: must be at least min_rate = {min_rate:g}")
+    if initial_rate is not None and max_rate is not None and initial_rate > max_rate:
+        raise ValueError(
+            f"initial_rate = {initial_rate:g}: must be at most max_rate = {max_rate:g}"
+        )

@@ -2,8 +2,10 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
+
+from .measured import check_rates
 
 ESTIMATORS = ("work", "pid")
 LARGEST_RATE = 1e12
@@ -45,6 +47,16 @@ class EstimatorPlan:
         """`rate`, between `min_rate` and `max_rate`."""
         return max(self.min_rate, rate if self.max_rate is None else min(rate, self.max_rate))
 
+    def of_several(self, sources: int) -> "EstimatorPlan":
+        """The plan with the rates of so many sources together."""
+        most, first = self.max_rate, self.initial_rate
+        return replace(
+            self,
+            min_rate=self.min_rate * sources,
+            max_rate=None if most is None else most * sources,
+            initial_rate=None if first is None else first * sources,
+        )
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), allow_nan=False)
 
@@ -70,15 +82,10 @@ def plan_of(text: str) -> EstimatorPlan:
     for name, value in given.items():
         _check(name, value)
     plan = EstimatorPlan(**{**given, "sources": tuple(given.get("sources", ()))})
-    for name, least, most in (
-        ("max_rate", plan.min_rate, None),
-        ("initial_rate", plan.min_rate, plan.max_rate),
-    ):
-        rate = getattr(plan, name)
-        if rate is not None and rate < least:
-            raise BadEstimatorPlan(f"{name} = {rate:g}: must be at least min_rate = {least:g}")
-        if rate is not None and most is not None and rate > most:
-            raise BadEstimatorPlan(f"{name} = {rate:g}: must be at most max_rate = {most:g}")
+    try:
+        check_rates(plan.min_rate, plan.max_rate, plan.initial_rate)
+    except ValueError as error:
+        raise BadEstimatorPlan(str(error)) from None
     return plan
 
 

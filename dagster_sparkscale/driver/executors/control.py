@@ -11,7 +11,7 @@ from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.spark.looks import ASKED_WITHIN, Look
 from dagster_sparkscale.driver.wire import Executor, Spark
 
-from .guard import Guard, Unguarded
+from .guard import Guard
 from .target import ExecutorContext, Keeper
 
 
@@ -21,7 +21,7 @@ class ExecutorControl:
     def __init__(self, options: Options, private: PrivateSpark, admission: Admission) -> None:
         self._target, self._most = options.initial_executors, options.max_executors
         self._admission = admission
-        self._keeper = Keeper(Unguarded(), private)
+        self._keeper = Keeper(Guard(), private)
         self.look = Look("executors", self._turn, self._keeper.pause)
         self.routes = {("PUT", "/v1/executors"): self._set_target}
 
@@ -73,9 +73,6 @@ class ExecutorControl:
 
     def set_target(self, target: int, operation: int | None = None) -> None:
         """Set the absolute number of executors; returns once the cluster manager was told.
-
-        Args:
-            operation: the number of the operation that asks; None: it has none.
 
         Raises:
             Overtaken: a later operation has been here.

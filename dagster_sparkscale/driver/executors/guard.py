@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from dagster_sparkscale.driver.wire import Executor
 
@@ -47,32 +46,19 @@ class Going:
     """Executors that are leaving."""
 
 
-class Guard(Protocol):
-    """Says what pins executors, and moves it away."""
+class Guard:
+    """Says what pins executors, and moves it away: by default nothing does."""
 
-    pin: str
+    pin = "pin"
     """What one pin is called, for people."""
 
     def known(self) -> Held | None:
         """What the last look has found; None: nothing yet, or it can't be told."""
+        return Held()
 
     def held(self, within: float) -> Held | None:
         """What a look that begins now finds; None: it finds nothing within so many seconds."""
+        return Held()
 
     def going(self, executors: Going) -> None:
         """Learn which executors are to go. Called at each look at the executors."""
-
-
-class Unguarded:
-    """Nothing pins executors."""
-
-    pin = "pin"
-
-    def known(self) -> Held | None:
-        return Held()
-
-    def held(self, within: float) -> Held | None:
-        return Held()
-
-    def going(self, executors: Going) -> None:
-        """Nobody is to be told."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.driver.batches.reports import Input
-from dagster_sparkscale.driver.executors.guard import Going, Held
+from dagster_sparkscale.driver.executors.guard import Going, Guard, Held
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, Request, shown
 from dagster_sparkscale.driver.spark.looks import ASKED_WITHIN, Look
@@ -20,7 +20,7 @@ MAX_ID = 255
 """Characters of an executor's id, at most."""
 
 
-class ReceiversPart(Part):
+class ReceiversPart(Part, Guard):
     """The receivers of the program: a part of the agent, and the guard of their executors."""
 
     pin = "receiver"
@@ -82,9 +82,6 @@ class ReceiversPart(Part):
     def move(self, stream_id: int, executor: str, operation: int | None = None) -> None:
         """Send a receiver to an executor; returns once it has been told, or is there already or on
         its way.
-
-        Args:
-            operation: the number of the operation that asks; None: it has none.
 
         Raises:
             Overtaken: a later operation has been here.

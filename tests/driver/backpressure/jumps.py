@@ -1,6 +1,7 @@
 """Streams whose records become many times as dear at once, and as cheap as before later on."""
 
 from dagster_sparkscale.driver.backpressure.estimators import estimator_of
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dev.load_measures import longest_too_high, too_high
 from dev.load_simulation import Run, Stream, always, simulate, steps
 
@@ -31,7 +32,9 @@ class Jump:
             noise=noise,
             queues=False,
         )
-        self.run: Run = simulate(stream, estimator_of("work"), self.END * interval, seed)
+        self.run: Run = simulate(
+            stream, estimator_of(EstimatorPlan("work")), self.END * interval, seed
+        )
         self._interval = interval
 
     @property

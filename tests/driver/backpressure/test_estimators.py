@@ -5,42 +5,45 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.estimators import KINDS, estimator_of
+from dagster_sparkscale.driver.backpressure.estimators import estimator_of
 from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.pid import Pid
+from dagster_sparkscale.driver.backpressure.plan import ESTIMATORS, EstimatorPlan
 from dagster_sparkscale.driver.backpressure.work import Work
 
 
 def test_there_are_two():
-    assert [type(estimator_of(kind)) for kind in KINDS] == [Work, Pid]
+    assert [type(estimator_of(EstimatorPlan(kind))) for kind in ESTIMATORS] == [Work, Pid]
 
 
 def test_another_is_refused():
     with pytest.raises(ValueError, match="estimator = 'magic': must be one of work, pid"):
-        estimator_of("magic")
+        estimator_of(EstimatorPlan("magic"))
 
 
 def test_each_gets_what_is_declared_for_it():
     bounds = {"min_rate": 10.0, "max_rate": 5000.0, "initial_rate": 700.0}
-    for kind in KINDS:
-        assert estimator_of(kind, **bounds).rate == 700.0
+    for kind in ESTIMATORS:
+        assert estimator_of(EstimatorPlan(kind, **bounds)).rate == 700.0
     batches = [MeasuredBatch(float(n), 9000, 900, 1000, scheduling_ms=2000) for n in range(1, 4)]
-    pid = estimator_of("pid", min_rate=10.0, proportional=0.5, integral=0.1, derivative=0.25)
-    plain = estimator_of("pid", min_rate=10.0)
+    pid = estimator_of(
+        EstimatorPlan("pid", min_rate=10.0, proportional=0.5, integral=0.1, derivative=0.25)
+    )
+    plain = estimator_of(EstimatorPlan("pid", min_rate=10.0))
     for estimator in (pid, plain):
         estimator.completed(batches[0])
         estimator.completed(replace(batches[1], records=4500))
     # Rates of 10000 and 5000 records/s, a second apart; it had waited for two intervals.
     assert pid.rate == 10_000 - 0.5 * 5000 - 0.1 * 2 * 5000 - 0.25 * 5000
     assert plain.rate == 10_000 - 5000 - 0.2 * 2 * 5000
-    slow = estimator_of("work", **bounds, target_ratio=0.5)
-    fast = estimator_of("work", **bounds)
+    slow = estimator_of(EstimatorPlan("work", **bounds, target_ratio=0.5))
+    fast = estimator_of(EstimatorPlan("work", **bounds))
     for estimator in (slow, fast):
         estimator.completed(MeasuredBatch(1.0, 700, 700, 1000))
     assert slow.rate < fast.rate
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -58,12 +61,12 @@ def test_each_gets_what_is_declared_for_it():
 )
 def test_bounds_that_make_no_sense_are_refused(kind, fields, said):
     with pytest.raises(ValueError, match=said):
-        estimator_of(kind, **fields)
+        estimator_of(EstimatorPlan(kind, **fields))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_bounds_may_be_one(kind):
-    made = estimator_of(kind, min_rate=100.0, max_rate=100.0, initial_rate=100.0)
+    made = estimator_of(EstimatorPlan(kind, min_rate=100.0, max_rate=100.0, initial_rate=100.0))
     assert made.rate == 100.0
 
 
