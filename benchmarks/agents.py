@@ -63,7 +63,7 @@ def agent(name: str) -> Agent:
             program=Path("none.py"),
         )
     )
-    made.phase = "running"
+    made.admission.phase = "running"
     made.admission.attached = True
     return made
 

@@ -18,7 +18,7 @@ from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
 from .spark.looks import EVERY, Look
-from .wire import Answer, Batch, Query, Spark
+from .wire import Answer, Batch, Query
 
 FRESH = 1.0
 """Seconds for which what was seen is good."""
@@ -49,15 +49,6 @@ class Agent:
             **core.executors.routes,
             **{path: route for part in parts for path, route in part.routes.items()},
         }
-
-    @property
-    def phase(self) -> str:
-        """`starting`, `running`, `stopping` or `ended`."""
-        return self.admission.phase
-
-    @phase.setter
-    def phase(self, phase: str) -> None:
-        self.admission.phase = phase
 
     @property
     def _looks(self) -> tuple[Look[Any], ...]:
@@ -116,12 +107,12 @@ class Agent:
         return Answer(
             stream=self.options.stream,
             epoch=self.options.epoch,
-            phase=self.phase,
+            phase=self.admission.phase,
             now=now,
             started_at=self.started_at,
             app_id=bound.app_id if bound else None,
             ui_url=bound.ui_url if bound else None,
-            spark=self._spark(),
+            spark=self._executors.answer(),
             queries=self._queries(),
             batches=tuple(listed) if batches else (),
             last_seq=last,
@@ -141,9 +132,6 @@ class Agent:
         asked = [(look, look.ask()) for look in stale if not look.hangs]
         for look, ticket in asked:
             look.wait(ticket, until)
-
-    def _spark(self) -> Spark:
-        return self._executors.answer()
 
     def _queries(self) -> tuple[Query, ...]:
         """What is known of each query and of the graph. What a look held up has not shown for long

@@ -27,8 +27,8 @@ from .part import Core, Part
 from .receivers.part import ReceiversPart
 from .server import Server
 from .spark.jvm import active_context
+from .spark.releases import say_where_asked_for
 from .spark.session import CannotStart, create_context, lend_to_program
-from .spark.unsupported_formats import say_where_asked_for
 from .state.part import StatePart
 
 STOP_WITHIN = 5.0
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if stopper.requested or active_context() is None:
         for fence in fences:
             fence.release()
-    agent.phase = "ended"
+    agent.admission.phase = "ended"
     word.over()
     return code
 
@@ -142,9 +142,9 @@ def _run(
         traceback.print_exc()
         word.raised(error)
         return 1
-    agent.phase = "running"
+    agent.admission.phase = "running"
     if stopper.requested:
-        agent.phase = "stopping"
+        agent.admission.phase = "stopping"
         return 0
     return run(options.program, options.arguments, stopper.let_finish, word.raised)
 

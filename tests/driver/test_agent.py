@@ -82,7 +82,7 @@ def test_the_keeper_is_told_that_the_program_is_being_ended(
     monkeypatch.setattr(
         agent._executors._keeper, "turn", lambda target, stopping: told.append(stopping)
     )
-    for agent.phase in ("running", "stopping"):
+    for agent.admission.phase in ("running", "stopping"):
         agent._executors.look._look()
     assert told == [False, True]
 

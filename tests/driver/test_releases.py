@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrameReader
 from pyspark.sql.streaming import DataStreamReader
 
-from dagster_sparkscale.driver.spark import unsupported_formats
+from dagster_sparkscale.driver.spark import releases
 from dagster_sparkscale.driver.spark.releases import TooOld, minor, need, release_at
 from dagster_sparkscale.driver.spark.session import CannotStart, refuse_if_too_old
 
@@ -94,7 +94,7 @@ class TestLacking:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr("pyspark.__version__", version)
-        unsupported_formats.say_where_asked_for()
+        releases.say_where_asked_for()
         readers = {"read": DataFrameReader, "readStream": DataStreamReader}
         for how, kind in readers.items():
             reader = object.__new__(kind)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dagster_sparkscale.driver.batches.history import History
-from dagster_sparkscale.driver.batches.queries import Completed, Queries, as_it_is
+from dagster_sparkscale.driver.batches.queries import Completed, Queries
 from dagster_sparkscale.driver.kafka.lag import KafkaLag
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch
@@ -17,7 +17,9 @@ SECOND = 1000
 class Told:
     """A query whose events are told, by seconds since T0."""
 
-    def __init__(self, interval_ms: int = 3 * SECOND, completed: Completed = as_it_is) -> None:
+    def __init__(
+        self, interval_ms: int = 3 * SECOND, completed: Completed = lambda batch, *_: batch
+    ) -> None:
         self.history = History()
         self.now = 0.0
         self.queries = Queries(

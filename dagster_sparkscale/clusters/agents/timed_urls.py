@@ -23,9 +23,8 @@ class _Timed(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return self.do_open(lambda host, **_: self._bound(Connection(host)), request)
 
     def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        tls = self._tls
         return self.do_open(
-            lambda host, **_: self._bound(SecureConnection(host, context=tls)), request
+            lambda host, **_: self._bound(SecureConnection(host, context=self._tls)), request
         )
 
     def _bound(self, connection: Connection) -> Connection:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.driver.batches.reports import Input
-from dagster_sparkscale.driver.live_limits import ESTIMATED
+from dagster_sparkscale.driver.live_limits import ESTIMATED, EVERY
 from dagster_sparkscale.driver.wire import Batch, Limit
 
 from .estimators import Estimator, estimator_of
 from .measured import Estimate, MeasuredBatch
 from .plan import EstimatorPlan
 from .sharing import Want, share
-from .source import EVERY, Given, Source, is_receiver, receivers_first, set_rate, set_records
+from .source import Given, Source, is_receiver, receivers_first, set_rate, set_records
 
 MOST_RECORDS = 1e18
 """The most records of a batch. A number above it is no limit."""

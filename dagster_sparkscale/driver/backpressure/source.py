@@ -5,14 +5,13 @@ from collections import deque
 from collections.abc import Mapping
 
 from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import RECEIVER, Batch
 
 from .timeline import Timeline
 
 Given = dict[str, dict[str, int | float]]
 """Limits by source and name, as `PUT /v1/rates` has them."""
-EVERY = "*"
-"""Stands for each source that is not named."""
 FULL = 0.95
 """Share of its limit from which on a source counts as having taken all that it might."""
 RECENTLY = 0.5

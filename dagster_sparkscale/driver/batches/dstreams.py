@@ -16,7 +16,7 @@ from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.wire import RECEIVER, REPORTS, Batch, Query
 
 from .history import LIMIT, History
-from .queries import Completed, as_it_is
+from .queries import Completed
 from .reports import MOST_INPUTS, NOTHING_TOLD, Input, SourceReport, combine, read_report
 
 QUERY = "dstream"
@@ -32,7 +32,7 @@ class DStreams:
         history: History,
         private: PrivateSpark,
         clock: Callable[[], float] = time.time,
-        completed: Completed = as_it_is,
+        completed: Completed = lambda batch, *_: batch,
     ) -> None:
         self._jvm = jvm
         self._completed_batch = completed

@@ -25,11 +25,6 @@ Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]
 sources gave it, and whether batches wait for each other. Returns it with what was known then."""
 
 
-def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool) -> Batch:
-    """Adds nothing."""
-    return batch
-
-
 class Lag:
     """How far one query is behind, by the offsets of its sources: by default nothing is known."""
 
@@ -160,7 +155,7 @@ class Queries:
         history: History,
         interval_ms: int,
         clock: Callable[[], float] = time.time,
-        completed: Completed = as_it_is,
+        completed: Completed = lambda batch, *_: batch,
         lag: Callable[[], Lag] = lambda: Lag(),
     ) -> None:
         self._history, self._lag = history, lag

@@ -4,7 +4,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.features import (
@@ -12,6 +12,7 @@ from dagster_sparkscale.driver.spark.features import (
     INTERVAL,
     READ_LIMITS,
     TRIGGER,
+    Feature,
     PrivateSpark,
     most_rows,
     trigger_began,
@@ -21,6 +22,8 @@ from dagster_sparkscale.driver.wire import QueryState
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
+
+T = TypeVar("T")
 
 _OPTIONS = "_sparkscale_options"
 """Attribute of a DataStreamWriter: the options that the program has given it."""
@@ -50,12 +53,6 @@ class KnownState(Protocol):
 Label = Callable[[str, str], str]
 """What the agent will call a query, by its name and its id."""
 BeforeQuery = Callable[[Any, Mapping[str, str], str | None, Label], KnownState | None]
-
-
-def nothing_known(
-    session: Any, options: Mapping[str, str], table: str | None, label: Label
-) -> None:
-    """Know nothing of a query's state."""
 
 
 class QueryListener:
@@ -104,7 +101,7 @@ class StructuredStreaming:
     """
 
     def __init__(
-        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = nothing_known
+        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = lambda *_: None
     ) -> None:
         self._queries, self._before_query = queries, before_query
         self._private = private
@@ -252,25 +249,20 @@ class StructuredStreaming:
             status = query.status()
             self._queries.set_doing(run, str(status.message()))
             if status.isTriggerActive():
-                triggers[run] = self._began(query)
+                triggers[run] = self._asked(TRIGGER, trigger_began, query)
         for run in self._queries.of_unknown_limit():
             if run in self._handles:
-                self._queries.set_most_rows(run, self._most_rows(self._handles[run]))
+                rows = self._asked(READ_LIMITS, most_rows, self._handles[run])
+                self._queries.set_most_rows(run, rows)
         for run in self._queries.outdated():
             if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
                 self._queries.reported(run, json.loads(last.json()))
         return triggers
 
-    def _began(self, query: Any) -> int | None:
+    def _asked(self, feature: Feature, ask: Callable[[Any], T | None], query: Any) -> T | None:
         try:
-            return self._private.use(TRIGGER, lambda: trigger_began(query), None)
-        except Exception:  # it ended meanwhile, or is of a kind that has none
-            return None
-
-    def _most_rows(self, query: Any) -> float | None:
-        try:
-            return self._private.use(READ_LIMITS, lambda: most_rows(query), None)
-        except Exception:  # it ended meanwhile
+            return self._private.use(feature, lambda: ask(query), None)
+        except Exception:  # the query has ended meanwhile, or is of a kind that does not tell
             return None
 
     def _look_up(self, runs: set[str]) -> None:

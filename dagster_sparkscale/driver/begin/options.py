@@ -4,7 +4,7 @@ import argparse
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 MAX_EXECUTORS = 10_000
@@ -67,27 +67,10 @@ def parse(argv: Sequence[str]) -> Options:
         _need_files(given)
     except ValueError as error:
         parser.error(str(error))
-    return Options(
-        stream=given.stream,
-        epoch=given.epoch,
-        interval_ms=given.interval_ms,
-        initial_executors=given.initial_executors,
-        max_executors=given.max_executors,
-        token=token,
-        announce=Path(given.announce) if given.announce else None,
-        bind=given.bind,
-        port=given.port,
-        advertise=given.advertise,
-        tls=tls,
-        record=given.record,
-        last_words=Path(given.last_words) if given.last_words else None,
-        succeeds=given.succeeds,
-        outwait=given.outwait,
-        begun=Path(given.begun) if given.begun else None,
-        term_seconds=given.term_seconds,
-        program=Path(given.program),
-        arguments=tuple(arguments),
-    )
+    options = {**vars(given), "token": token, "tls": tls, "arguments": tuple(arguments)}
+    for name in ("announce", "last_words", "begun", "program"):
+        options[name] = Path(options[name]) if options[name] else None
+    return Options(**{each.name: options[each.name] for each in fields(Options)})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -72,7 +72,7 @@ class Stopper:
             self._graceful = self._graceful and graceful
         by = "by SIGTERM, " if sigterm else ""
         say(f"stop requested, {by}{f'graceful, within {timeout:g} s' if graceful else 'at once'}")
-        self._agent.phase = "stopping"
+        self._agent.admission.phase = "stopping"
         self._woken.set()
         if first:
             self._start(self._watch)
@@ -89,7 +89,7 @@ class Stopper:
 
         def handle(_number: int, _frame: Any) -> None:
             # While Spark is being started there is nothing to finish.
-            graceful = next(signals) == 1 and self._agent.phase != "starting"
+            graceful = next(signals) == 1 and self._agent.admission.phase != "starting"
             # A handler runs between any two steps of the main thread, which may hold a lock.
             asked = (graceful, seconds, True)
             threading.Thread(target=self.request, args=asked, daemon=True).start()
@@ -156,7 +156,7 @@ class Stopper:
         cut.start()
         cut.join(CUT_WITHIN)
         self._tell_how(ended_itself, active)
-        self._agent.phase = "ended"
+        self._agent.admission.phase = "ended"
         self._agent.close()
         os._exit(NOT_CLEAN)
 

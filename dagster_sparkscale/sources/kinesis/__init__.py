@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .dstream import kinesis_direct_stream as kinesis_direct_stream
+    from .dstream.stream import kinesis_direct_stream as kinesis_direct_stream
 
 __all__ = ["kinesis_direct_stream", "register"]
 
@@ -49,7 +49,7 @@ def register(spark: "SparkSession") -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "kinesis_direct_stream":
-        from .dstream import kinesis_direct_stream
+        from .dstream.stream import kinesis_direct_stream
 
         return kinesis_direct_stream
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
