@@ -69,8 +69,7 @@ def _location(origin: Any) -> str | None:
 
 def is_of_a_run() -> bool:
     """Whether definitions are loaded for a run, which has been accepted with them; False where
-    Dagster
-    does not say."""
+    Dagster does not say."""
     try:
         from dagster._core.definitions.definitions_load_context import (
             DefinitionsLoadContext,
@@ -87,8 +86,7 @@ def stored_outcomes(
     instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]
 ) -> Mapping[dg.AssetCheckKey, bool | None] | None:
     """Read whether each check passed when it was stored last. A check's None: nothing is stored.
-    None
-    for all: Dagster can't say."""
+    None for all: Dagster can't say."""
     keys = list(keys)
     try:
         stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)

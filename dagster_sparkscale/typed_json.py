@@ -51,8 +51,7 @@ def read(kind: TypeAdapter[T], text: bytes | str) -> T:
 
 def _mended(text: bytes | str, error: ValidationError) -> bytes | None:
     """Turn JSON that only Python reads into JSON for pydantic: in another encoding, such as an
-    editor
-    leaves, or with half a character. None: `text` is no JSON."""
+    editor leaves, or with half a character. None: `text` is no JSON."""
     if error.errors(include_url=False)[0]["type"] != "json_invalid":
         return None
     try:

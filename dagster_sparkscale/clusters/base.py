@@ -211,8 +211,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     def doubt(self, stream: Stream) -> str | None:
         """Say what would keep `stream` from starting, if its drivers start where this code is
-        loaded;
-        None: nothing known by then."""
+        loaded; None: nothing known by then."""
         return None
 
     def check(self, stream: Stream) -> None:
@@ -229,8 +228,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     def follow(self, driver: Driver) -> Driver | None:
         """Find the newest driver as `find` does, for callers that wait for `driver` and ask again
-        and
-        again: the answer may be a few seconds old."""
+        and again: the answer may be a few seconds old."""
         return self.find(driver.stream)
 
     # What follows from that.

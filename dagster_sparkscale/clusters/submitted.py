@@ -173,10 +173,8 @@ class SubmittedDriver(ABC):
             self.clear()
         ended = self.describe()
         if ended.state.alive:
-            raise ClusterError(
-                f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
-                f"({ended.where}): {self.occupied(ended)}"
-            )
+            still = f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
+            raise ClusterError(WithRemedy(f"{still}({ended.where}): ", self.occupied(ended)))
         if there and ended.ending is None and begun:
             killed = f"killed after {seconds:g} s; it is not known what was drained"
             return replace(ended, ending=killed)

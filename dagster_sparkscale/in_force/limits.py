@@ -59,8 +59,7 @@ class LimitInForce:
     by: By = "declared"
     who: str = ""
     """The person or run that set it: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or
-    not
-    known."""
+    not known."""
     since: float | None = None
     """Seconds since the epoch; None: not known, as of what is declared."""
     until: str = "another is declared"

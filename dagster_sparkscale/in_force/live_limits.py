@@ -25,8 +25,8 @@ class SetRates(Change):
 
     rates: Mapping[str, Mapping[str, float]]
     """Limits by source and name: maxRate (records per second), maxRecordsPerTrigger,
-    maxBytesPerTrigger
-    and maxSpanPerTrigger (seconds). `*` stands for each source that is not named."""
+    maxBytesPerTrigger and maxSpanPerTrigger (seconds). `*` stands for each source that is not
+    named."""
     path: ClassVar[str] = "/v1/rates"
 
     def __post_init__(self) -> None:

@@ -215,8 +215,8 @@ def _launch(
     settings: Mapping[str, str] | None,
 ) -> Driver:
     """Start the new driver, and remember why where that fails."""
-    begins_with = {**remembered_settings(stream, lease.record), **(settings or {})}
     try:
+        begins_with = {**remembered_settings(stream, lease.record), **(settings or {})}
         return cluster.submit(stream, lease, cause, begins_with, pinned(stream, lease.record))
     except Exception as error:
         _remember_why(lease, error)
@@ -248,9 +248,8 @@ def _wish_it_to_run(lease: Lease) -> None:
 def _remember_why(lease: Lease, error: Exception) -> None:
     """Remember why the start was refused, for ticks and checks: they know nothing of a failed
     run."""
-    with contextlib.suppress(
-        ClusterError
-    ):  # what it failed of is raised, not what noting that comes to
+    # What it failed of is raised, not what noting that comes to.
+    with contextlib.suppress(ClusterError):
         _write(lease, refused(lease.record, str(error) or repr(error)))
 
 

@@ -1,6 +1,6 @@
 """The program whose classes go into an archive of class data.
 
-    python -I class_data_program.py SPARK WORK ARCHIVE     by class_data_maker.py
+    python -I program.py SPARK WORK ARCHIVE     by maker.py
 
 One JVM does what the four kinds of JVM do: a driver with batches, streams and a cluster, a master,
 a worker, and tasks as an executor runs them. What fails is left out of the archive, no more: it is

@@ -40,7 +40,7 @@ _JSON = "com.fasterxml.jackson.module.scala.DefaultScalaModule"  # which Spark b
 
 TARGET = Feature(
     "target",
-    "setting the number of executors",  # guarded where it is used, in keeper.py
+    "setting the number of executors",  # guarded where it is used, in executors/target.py
     "it stays as it is, and the log says that there is trouble with the cluster manager",
     ("org.apache.spark.api.python.PythonUtils.toScalaMap",),
 )
@@ -196,7 +196,7 @@ READ_LIMITS = Feature(
 )
 ENDING = Feature(
     "ending",
-    "ending queries between two batches",  # guarded where it is used, in stop.py
+    "ending queries between two batches",  # guarded where it is used, in ending/stopper.py
     "they are interrupted in the batch that they are in, and the report says so",
     (
         "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",

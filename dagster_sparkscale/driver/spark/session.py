@@ -63,8 +63,8 @@ def create_context(name: str, agent_url: str, more: Properties) -> Any:
     # them on, so whether the stream's settings do cannot be told.
     properties.setProperty("spark.ui.showConsoleProgress", "false")
     properties.setProperty("spark.sparkscale.agent.url", agent_url)
-    for name, value in more(dict(conf.getAll())).items():
-        properties.setProperty(name, value)
+    for setting, value in more(dict(conf.getAll())).items():
+        properties.setProperty(setting, value)
     python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python

@@ -1,9 +1,8 @@
 """Keeps calls inside what the service allows a shard, before it has to refuse them.
 
 At most 5 GetRecords in a second and 2 MiB a second in each shard; the service sends a larger
-answer, and
-paid for by calls that are refused until it is made up for (Kinesis Data Streams quotas). Clock
-and sleep are parameters, so that this is tested without waiting.
+answer, and refuses calls until that is made up for (Kinesis Data Streams quotas). Clock and sleep
+are parameters, so that this is tested without waiting.
 """
 
 import threading
