@@ -155,7 +155,7 @@ class Cluster:
 
     def held(self, within: float) -> Held | None:
         receivers = self._look.now(within)
-        return receivers and receivers.held
+        return receivers
 
     def going(self, executors: Going) -> None:
         self.to_go = executors
@@ -331,6 +331,7 @@ def hosted(unsettled: str = "", waiting: str | None = None, **per_executor: int)
     """So many receivers of three on these executors, of which the names begin with an x."""
     return Receivers(
         {name[1:]: number for name, number in per_executor.items()},
+        total=3,
         placed=dict.fromkeys(range(3), "0"),
         unsettled=frozenset(unsettled),
         waiting=waiting,

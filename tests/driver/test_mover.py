@@ -213,10 +213,10 @@ def test_an_executor_is_told_of_that_a_receiver_is_on_its_way_to() -> None:
     spark = Spark("0", "1")
     assert spark.look().coming == {}
     seen = spark.move(0, "2")
-    assert (seen.per_executor, seen.coming) == ({"0": 1, "1": 1}, {"2": 1})
+    assert (seen.pins, seen.coming) == ({"0": 1, "1": 1}, {"2": 1})
     spark.tracker.come_up(0, "2")
     seen = spark.look()
-    assert (seen.per_executor, seen.coming) == ({"1": 1, "2": 1}, {})
+    assert (seen.pins, seen.coming) == ({"1": 1, "2": 1}, {})
 
 
 def test_what_spark_has_taken_half_note_of_is_told_again() -> None:

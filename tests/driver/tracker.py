@@ -44,7 +44,7 @@ class Tracker:
         counts = Counter(executor for executor in placed.values() if executor is not None)
         told = tuple(self.placements.values()) if self.tells else None
         hosts = self.hosts if self.tells else {}
-        return Receivers(counts, placed=placed, placements=told, hosts=hosts)
+        return Receivers(counts, total=len(placed), placed=placed, placements=told, hosts=hosts)
 
     def send(self, stream: int, host: str, executor: str) -> bool:
         assert host == self.hosts[executor]

@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dagster_sparkscale.driver.wire import QueryState
 
 from .offsets import NotKnown, behind, offsets
+from .reports import whole_sum
 
 ERROR_LENGTH = 500
 """Characters kept of why a query died."""
@@ -114,8 +115,8 @@ def state_of(progress: Mapping[str, Any]) -> QueryState | None:
         return None
     partitions = {_whole(each.get("numShufflePartitions")) for each in operators}
     return QueryState(
-        rows=_sum(_whole(each.get("numRowsTotal")) for each in operators),
-        bytes=_sum(_whole(each.get("memoryUsedBytes")) for each in operators),
+        rows=whole_sum(_whole(each.get("numRowsTotal")) for each in operators),
+        bytes=whole_sum(_whole(each.get("memoryUsedBytes")) for each in operators),
         partitions=partitions.pop() if len(partitions) == 1 else None,
         operators=tuple(str(each.get("operatorName")) for each in operators),
     )
@@ -123,11 +124,6 @@ def state_of(progress: Mapping[str, Any]) -> QueryState | None:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = list(values)
-    return None if None in known else sum(each for each in known if each is not None)
 
 
 def why_it_died(exception: str) -> str:

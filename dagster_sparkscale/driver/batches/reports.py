@@ -71,8 +71,9 @@ def combine(reports: Iterable[SourceReport | None]) -> SourceReport:
     told = [report for report in reports if report is not None]
     return SourceReport(
         behind_ms=max((r.behind_ms for r in told if r.behind_ms is not None), default=None),
-        shards=_whole(r.shards if r else None for r in reports),
-        lost=_known(r.lost for r in told),
+        shards=whole_sum(r.shards if r else None for r in reports),
+        # Not every source loses data, or tells of it.
+        lost=known_sum(r.lost for r in told),
     )
 
 
@@ -130,17 +131,13 @@ def _count(value: Any) -> int | None:
     return max(0, int(value))  # a little ahead of the tip, by clocks that differ, is at it
 
 
-def _whole(values: Iterable[int | None]) -> int | None:
-    """The sum, or None as soon as one part is unknown."""
-    total = None
-    for value in values:
-        if value is None:
-            return None
-        total = (total or 0) + value
-    return total
-
-
-def _known(values: Iterable[int | None]) -> int | None:
-    """The sum of what is known: not every source loses data, or tells of it."""
+def known_sum(values: Iterable[int | None]) -> int | None:
+    """The sum of what is known; None: nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def whole_sum(values: Iterable[int | None]) -> int | None:
+    """The sum; None as soon as one part is unknown."""
+    parts = list(values)
+    return None if None in parts else known_sum(parts)

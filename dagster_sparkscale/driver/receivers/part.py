@@ -54,11 +54,10 @@ class ReceiversPart(Part, Guard):
 
     def known(self) -> Held | None:
         seen = self.look.seen
-        return None if seen is None or seen.value is None else seen.value.held
+        return None if seen is None else seen.value
 
     def held(self, within: float) -> Held | None:
-        receivers = self.look.now(within)
-        return None if receivers is None else receivers.held
+        return self.look.now(within)
 
     def going(self, executors: Going) -> None:
         if executors != self._mover.going:

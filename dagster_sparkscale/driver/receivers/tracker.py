@@ -1,5 +1,6 @@
 """Reads where the receivers of a DStreams application run."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,15 +22,9 @@ from .watch import Placement
 
 
 @dataclass(frozen=True)
-class Receivers:
-    """Reads the places of receivers from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
+class Receivers(Held):
+    """The receivers of an application, and how they pin executors."""
 
-    per_executor: Mapping[str, int] = field(default_factory=dict)
-    """How many run there, or ran there last."""
-    coming: Mapping[str, int] = field(default_factory=dict)
-    """How many have been sent there and do not run there yet."""
-    unplaced: int = 0
-    """Receivers that have run nowhere yet, as while they are being started."""
     placed: Mapping[int, str | None] = field(default_factory=dict)
     """The executor of each receiver, by its stream id; None: it has run nowhere yet."""
     placements: tuple[Placement, ...] | None = None
@@ -39,22 +34,6 @@ class Receivers:
     told: tuple[Receiver, ...] = ()
     """What is told of each, without its rate."""
     relaunches: tuple[Relaunch, ...] = ()
-    unsettled: frozenset[str] = frozenset()
-    """Executors that hold what receivers took there and no batch has processed yet."""
-    waiting: str | None = None
-    """Why executors that are to go have not been told to, for people."""
-
-    @property
-    def held(self) -> Held:
-        """What the receivers pin of the executors."""
-        return Held(
-            pins=self.per_executor,
-            coming=self.coming,
-            total=len(self.placed),
-            unplaced=self.unplaced,
-            unsettled=self.unsettled,
-            waiting=self.waiting,
-        )
 
     @property
     def placed_only(self) -> tuple[Receiver, ...]:
@@ -87,12 +66,9 @@ class ReceiverTracker:
 
     def _allocated(self, streaming: Any) -> Receivers:
         placed = placed_receivers(self._jvm, streaming)
-        per_executor: dict[str, int] = {}
-        for executor in placed.values():
-            if executor is not None:
-                per_executor[executor] = per_executor.get(executor, 0) + 1
-        unplaced = sum(executor is None for executor in placed.values())
-        seen = Receivers(per_executor, unplaced=unplaced, placed=placed)
+        pins = Counter(executor for executor in placed.values() if executor is not None)
+        unplaced = len(placed) - pins.total()
+        seen = Receivers(pins, total=len(placed), unplaced=unplaced, placed=placed)
         if not placed:
             return replace(seen, placements=())
         return self._private.use(MOVES, lambda: self._in_detail(seen), seen)

@@ -139,13 +139,9 @@ def lend_to_program() -> None:
         # conf is the eighth parameter: batchSize and serializer come between.
         conf = options.get("conf", args[2] if len(args) > 2 else None)
         asked = dict(conf.getAll()) if conf is not None else {}
-        asked.update(
-            {
-                key: value
-                for key, value in (("spark.master", master), ("spark.app.name", appName))
-                if value is not None
-            }
-        )
+        for key, value in (("spark.master", master), ("spark.app.name", appName)):
+            if value is not None:
+                asked[key] = value
         # Shared, not copied: stopping either stops both.
         self.__dict__ = active.__dict__
         SparkContext._active_spark_context = self
