@@ -153,4 +153,6 @@ def _said(
             why = f"whether a driver runs with them can't be told ({came.error})"
         case "not remembered":
             why = f"they could not be put back: {came.error}"
-    return f"{stay}{why}. It failed of: {error}"
+    # Whoever is cut off from the store does not know whether it has the new number.
+    stay = f"{request.stream!r}: {request.receivers} receivers stay set, if they were remembered"
+    return f"{stay}, as {why}. It failed of: {error}"

@@ -24,6 +24,7 @@ from tests.receivers.recounting import (
     carry_out,
     causes,
     number_and_generation,
+    record,
     starts_its_receivers,
 )
 
@@ -274,6 +275,24 @@ class TestPutBack:
             carry_out(world, 3)
         assert number_and_generation(world) == (2, 0)
         assert causes(world) == ["manual", KEPT]
+
+    def test_whether_a_number_stays_is_not_claimed_while_the_store_is_away(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The new number was never written, and nobody can look whether it was."""
+        write, away = Lease.write, []
+        world.on_look = lambda kept: setattr(kept, "drained", True)
+
+        def goes_away(lease: Lease, record: Record) -> Record:
+            away.extend([1] if record.receivers == 3 else [])
+            if away:
+                raise ClusterError("no answer")
+            return write(lease, record)
+
+        monkeypatch.setattr(Lease, "write", goes_away)
+        with pytest.raises(NotDone, match="3 receivers stay set, if they were remembered, as they"):
+            carry_out(world, 3)
+        assert record(world).receivers != 3
 
     def test_one_that_somebody_stops_meanwhile_stays_stopped(self, world: World) -> None:
         def stopped(kept: Kept) -> None:
