@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.live_limits import ESTIMATED, EVERY
@@ -29,6 +30,9 @@ MOST_RECORDS = 1e18
 MOST_SOURCES = 200
 """Sources that are kept in mind; names are made up by programs. The one that is longest without a
 batch is forgotten first."""
+
+Measured = Callable[[int], MeasuredBatch]
+"""Makes what an estimator is given of a batch that had so many records."""
 
 
 @dataclass(frozen=True)
@@ -213,10 +217,11 @@ class Limiter:
                     source = self._source(each.source, each.receiver)
                     source.took(each, batch, interval_ms, queues)
             if self._plan is not None and inputs:
-                if self._plan.estimator == "pid":
-                    self._estimate_each(self._plan, batch, interval_ms, inputs, queues)
-                else:
-                    self._estimate_all(self._plan, batch, interval_ms, inputs, queues)
+                cores = self._batch_cores(batch)
+                measured = partial(_measured, batch, interval_ms, queues, cores)
+                each_alone = self._plan.estimator == "pid"
+                estimate = self._estimate_each if each_alone else self._estimate_all
+                estimate(self._plan, batch, inputs, measured)
 
     def _batch_cores(self, batch: Batch) -> int | None:
         """Cores that batches have: each receiver takes those of a task. 1 where they take all."""
@@ -230,29 +235,18 @@ class Limiter:
         return [self._sources[name] for name in sorted(names)]
 
     def _estimate_each(
-        self,
-        plan: EstimatorPlan,
-        batch: Batch,
-        interval_ms: int,
-        inputs: Sequence[Input],
-        queues: bool,
+        self, plan: EstimatorPlan, batch: Batch, inputs: Sequence[Input], measured: Measured
     ) -> None:
         """Feed an estimator for each source with its records alone, as Spark does."""
         for source in self._limited(plan, inputs):
             records = sum(each.records for each in inputs if each.source == source.name)
             estimator = self._estimator(f"source {source.name}", 1, plan)
-            seen = _measured(batch, interval_ms, records, queues, self._batch_cores(batch))
-            found = estimator.completed(seen)
+            found = estimator.completed(measured(records))
             if found is not None:
                 source.estimated(found.rate, batch.completed_at, found.reason)
 
     def _estimate_all(
-        self,
-        plan: EstimatorPlan,
-        batch: Batch,
-        interval_ms: int,
-        inputs: Sequence[Input],
-        queues: bool,
+        self, plan: EstimatorPlan, batch: Batch, inputs: Sequence[Input], measured: Measured
     ) -> None:
         """One estimator for all sources of the query, whose total they share."""
         limited = self._limited(plan, inputs)
@@ -263,13 +257,12 @@ class Limiter:
         alone = all(each.source in names for each in inputs)
         bounds = plan if alone else replace(plan, max_rate=None)
         estimator = self._estimator(f"query {batch.query}", len(limited), bounds)
-        records = sum(each.records for each in inputs)
-        seen = _measured(batch, interval_ms, records, queues, self._batch_cores(batch))
+        seen = measured(sum(each.records for each in inputs))
         found = estimator.completed(seen)
         if found is None:
             return
         others = sum(each.records for each in inputs if each.source not in names)
-        total = found.rate - 1000 * others / interval_ms
+        total = found.rate - 1000 * others / seen.interval_ms
         wants = {s.name: Want(s.recent or 0.0, s.wants_more) for s in limited}
         shares = share(max(total, 0.0), wants, plan.min_rate, plan.max_rate)
         for source in limited:
@@ -370,7 +363,7 @@ def _as_limited(each: Input) -> Input:
 
 
 def _measured(
-    batch: Batch, interval_ms: int, records: int, queues: bool, cores: int | None
+    batch: Batch, interval_ms: int, queues: bool, cores: int | None, records: int
 ) -> MeasuredBatch:
     return MeasuredBatch(
         completed_at=batch.completed_at,

@@ -8,26 +8,34 @@ from typing import Any
 _LARGEST = 2**63
 
 
-def offsets(told: Any) -> dict[str, int] | None:
-    """Offsets in Kafka's shape, {topic: {partition: offset}} or the JSON text of it, by
-    `topic-partition`; None: they have another shape, or there are none."""
+def json_object(told: Any) -> Mapping[str, Any]:
+    """JSON, or the text of it; empty if it is no object."""
     if isinstance(told, str):
         try:
             told = json.loads(told)
         except (ValueError, RecursionError):
-            return None
-    if not isinstance(told, Mapping):
+            return {}
+    return told if isinstance(told, Mapping) else {}
+
+
+def whole_number(value: Any) -> int | None:
+    """A number without its fraction; None: it is none, or beyond all bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    return int(value) if abs(value) < _LARGEST else None  # NaN is not, either
+
+
+def offsets(told: Any) -> dict[str, int] | None:
+    """Offsets in Kafka's shape, {topic: {partition: offset}} or the JSON text of it, by
+    `topic-partition`; None: they have another shape, or there are none."""
     flat: dict[str, int] = {}
-    for topic, partitions in told.items():
+    for topic, partitions in json_object(told).items():
         if not isinstance(partitions, Mapping):
             return None
         for partition, offset in partitions.items():
-            if not isinstance(offset, (int, float)) or isinstance(offset, bool):
+            if (number := whole_number(offset)) is None:
                 return None
-            if not abs(offset) < _LARGEST:  # NaN is not, either
-                return None
-            flat[f"{topic}-{partition}"] = int(offset)
+            flat[f"{topic}-{partition}"] = number
     return flat or None
 
 

@@ -98,7 +98,7 @@ class TrackedQuery:
     most_rows: float | None = None
     """Records that the options of its sources let a batch have; infinity: all there are. None: not
     known."""
-    lag: Lag = field(default_factory=lambda: Lag())
+    lag: Lag = field(default_factory=Lag)
     """How far the offsets of its sources say that it is behind."""
     state: QueryState | None = None
     """What its last batch told of what it keeps; None: nothing."""
@@ -156,7 +156,7 @@ class Queries:
         interval_ms: int,
         clock: Callable[[], float] = time.time,
         completed: Completed = lambda batch, *_: batch,
-        lag: Callable[[], Lag] = lambda: Lag(),
+        lag: Callable[[], Lag] = Lag,
     ) -> None:
         self._history, self._lag = history, lag
         self._completed = completed

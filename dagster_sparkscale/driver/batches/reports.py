@@ -1,13 +1,13 @@
 """What sources tell of themselves: how far behind they are, their shards, what they lost, the limit
 that they heeded. Pure."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-_LARGEST = 2**63
+from .offsets import json_object, whole_number
+
 _LONGEST_NAME = 255
 
 
@@ -53,7 +53,7 @@ def read_report(told: Any) -> SourceReport | None:
     None if that is something else, such as an offset. A Kafka topic may be named as our fields
     are; what it has there is an object, and no number.
     """
-    told = _object(told)
+    told = json_object(told)
     if not any(
         name in told and not isinstance(told[name], Mapping) for name in ("behind_ms", "shards")
     ):
@@ -83,7 +83,7 @@ def input_of(told: Any, records: Any) -> Input:
     Args:
         records: their number; what is none counts as 0.
     """
-    given = _object(told) if read_report(told) is not None else {}
+    given = json_object(told) if read_report(told) is not None else {}
     name = given.get("stream")
     return Input(
         name[:_LONGEST_NAME] if isinstance(name, str) and name else None,
@@ -113,22 +113,10 @@ def report_of(
     return combine(known or told for known, told in zip_longest(by_offsets, reports))
 
 
-def _object(told: Any) -> Mapping[str, Any]:
-    """JSON, or the text of it; empty if it is something else."""
-    if isinstance(told, str):
-        try:
-            told = json.loads(told)
-        except (ValueError, RecursionError):
-            return {}
-    return told if isinstance(told, Mapping) else {}
-
-
 def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not abs(value) < _LARGEST:  # NaN is not, either
-        return None
-    return max(0, int(value))  # a little ahead of the tip, by clocks that differ, is at it
+    number = whole_number(value)
+    # A little ahead of the tip, by clocks that differ, is at it.
+    return None if number is None else max(0, number)
 
 
 def known_sum(values: Iterable[int | None]) -> int | None:

@@ -45,9 +45,9 @@ class Order:
 @dataclass(slots=True)
 class _Known:
     placement: Placement
-    pauses_until: float | None = field(default=None, kw_only=True)
     """The receiver when it last ran, or, before it ever ran, when it was last listed."""
-    first_seen: float = 0.0
+    first_seen: float
+    pauses_until: float | None = None
     here: bool = False
     """Whether it runs, by the last look."""
     since: float | None = None
