@@ -94,7 +94,7 @@ class Capability:
 
 
 class Capabilities:
-    """The rows, in order. What the loop asks them, it asks all at once."""
+    """All rows, in order: the loop asks here, and each question goes to every row that it needs."""
 
     def __init__(self, *rows: Capability) -> None:
         self.rows = rows

@@ -23,7 +23,7 @@ class Core:
     """What the agent and its parts share.
 
     Args:
-        executors: None: such as these options say.
+        executors: None: made anew, with the initial target and the maximum of `options`.
     """
 
     def __init__(self, options: Options, executors: ExecutorControl | None = None) -> None:
@@ -83,7 +83,8 @@ class Part:
         return None
 
     def lag(self) -> Lag | None:
-        """What measures how far a query is behind that starts now; None: this part does not."""
+        """A measure of how far behind a query is, for one that starts now; None: this part has
+        none."""
         return None
 
     def answer(self) -> Mapping[str, Any]:

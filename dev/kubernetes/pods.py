@@ -20,7 +20,7 @@ _AGAIN = 0.5
 """Seconds until what is missing is looked for again. A real kubelet takes longer each time."""
 _TERMINATION_MESSAGE = 4096
 EVICT, OUT_OF_MEMORY = "evict", "out-of-memory"
-"""Names of files in a pod's folder, by which tests ask for mishaps (dev/kubernetes/mishaps.py)."""
+"""Names of files in a pod's folder, by which tests ask for mishaps."""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,15 @@ def test_paths_of_the_repository_in_backticks_are_there(page: str) -> None:
     assert {each for each in named if each.rstrip("/") not in known()} == set()
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_modules_in_backticks_are_there(page: str) -> None:
+    """By their paths in the package, as `watch/sensor.py`; the X of `declare/X.py` is the
+    reader's."""
+    named = {each for each in code(page) if re.fullmatch(r"(\w+/)+\w+\.py", each)}
+    there = known() | {name.removeprefix("dagster_sparkscale/") for name in known()}
+    assert {each for each in named - there if not each.endswith("/X.py")} == set()
+
+
 def test_every_page_is_listed_in_the_readme() -> None:
     listed = {target for target in links("README.md") if target.startswith("docs/")}
     assert {page for page in PAGES if page.startswith("docs/")} <= listed

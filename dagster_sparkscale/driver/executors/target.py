@@ -66,7 +66,7 @@ class Keeper:
         """Why the cluster manager has not taken note of a target."""
         self._per_context = PerContext(self._bind)
         self.bound: ExecutorContext | None = None
-        """The bound of the last SparkContext."""
+        """The executors of the last SparkContext that there was; None: there was none yet."""
         self._stated_at = 0.0
         self._unsettled_since: float | None = None
         self._placing_since: float | None = None

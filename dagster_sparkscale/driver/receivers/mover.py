@@ -1,8 +1,9 @@
 """Looks where receivers are, and moves them: those that somebody asks for, and those of executors
 that are to go.
 
-All on the thread that looks (`looks.py`), as the tracker's locks may be held for long: who asks for
-a move waits a while for it, and the keeper says which executors are to go and reads how far it is.
+All on the thread that looks (`spark/looks.py`), as the tracker's locks may be held for long: who
+asks for a move waits a while for it, and the keeper says which executors are to go and reads how
+far it is.
 """
 
 import functools
