@@ -113,7 +113,7 @@ class _Simulated(Agent):
         self._simulated._admission = self.admission
         self._clock = clock
         self._random = random.Random(name)
-        self.phase = "running"
+        self.admission.phase = "running"
         self.admission.attached = True
         self._seconds = 0.0
 
