@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import ask, newest_now
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.parts import REMEMBERING, pinned, remembered_settings
+from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -198,12 +198,9 @@ def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
 def _remember_parts(lease: Lease, stream: Stream, ended: Driver | None) -> tuple[str, ...]:
     """Bring what is remembered of the stream's parts in line with what is declared by now; what
     changes by that, a line each."""
-    lines: tuple[str, ...] = ()
     drained = ended.drained if ended is not None else None
-    for part in REMEMBERING:
-        record, changed = part.at_start(lease.record, stream, time.time(), drained)
-        _write(lease, record)
-        lines += changed
+    record, lines = at_start(lease.record, stream, time.time(), drained)
+    _write(lease, record)
     return lines
 
 
