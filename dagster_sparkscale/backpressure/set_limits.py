@@ -21,13 +21,13 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.limits import LimitInForce, live
-from dagster_sparkscale.in_force.live_limits import SetRates
+from dagster_sparkscale.driver.live_limits import EVERY
+from dagster_sparkscale.in_force.limits import MAX_RECORDS_LIVE, LimitInForce, live
+from dagster_sparkscale.in_force.live_limits import Rates, SetRates
+from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 from dagster_sparkscale.quantities import number
 
-EVERY = "*"
-"""Stands for each source that has no limits of its own."""
 ENOUGH_BATCHES = 5
 """Batches that were begun under a limit, after which it counts as not heeded."""
 _POLL = 0.5
@@ -35,13 +35,10 @@ _SOON = 2.0
 """Seconds within which receivers are told."""
 _TIMES = 10**12
 """A batch id above this is a time in milliseconds since the epoch, as DStreams have it."""
-_RATES = ("maxRate", "maxRecordsPerTrigger")
 NONE_TOLD = (
     "no source has told yet that it takes live limits: receivers of DStreams do, and Python data "
     "sources that report (kinesis-direct); Kafka's are read once, at a start"
 )
-
-Rates = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,6 @@ class LimitsRequest:
     """What is to be set. With neither rate nor records nor `none` nothing is: it is only told what
     there is."""
 
-    stream: str
     source: str | None = None
     """None: the only one that there is; with `none`, all of them. `*`: each without limits of its
     own."""
@@ -99,15 +95,8 @@ def wanted(
     Raises:
         Refused: the request makes no sense, or names a source that there is not.
     """
-    given = [
-        name
-        for name, there in (
-            ("rate", request.rate is not None),
-            ("records", request.records is not None),
-            ("none", request.none),
-        )
-        if there
-    ]
+    asked = {"rate": request.rate, "records": request.records, "none": request.none or None}
+    given = [name for name, value in asked.items() if value is not None]
     if len(given) > 1:
         raise Refused(
             f"{' and '.join(given)}: give one: a rate is records per second, records are those of "
@@ -133,8 +122,8 @@ def wanted(
     # when somebody is in a hurry.
     if source != EVERY and source not in known(limits) and source not in rates:
         raise Refused(_unknown(source, known(limits)))
-    others = {name: value for name, value in rates.get(source, {}).items() if name not in _RATES}
-    new = {"maxRate": request.rate, "maxRecordsPerTrigger": request.records}
+    new = {MAX_RATE_LIVE: request.rate, MAX_RECORDS_LIVE: request.records}
+    others = {name: value for name, value in rates.get(source, {}).items() if name not in new}
     rates[source] = {**others, **{name: n for name, n in new.items() if n is not None}}
     return source, rates
 
@@ -152,11 +141,7 @@ def _unknown(source: str, names: Sequence[str]) -> str:
 
 
 def _those(names: Sequence[str]) -> str:
-    return (
-        NONE_TOLD
-        if not names
-        else "there is " + ", ".join(repr(name) for name in sorted(set(names)))
-    )
+    return f"there is {', '.join(map(repr, sorted(set(names))))}" if names else NONE_TOLD
 
 
 def set_limits(
@@ -204,9 +189,8 @@ def _request(
     except StaleEpoch:
         raise
     except (AgentUnreachable, AgentRefused):
-        _remember_who(
-            lease, request, source
-        )  # it may be in force, and the next driver begins with it
+        # It may be in force, and the next driver begins with it.
+        _remember_who(lease, request, source)
         raise
     _remember_who(lease, request, source)
     story.set_after, story.after = answer.rates or {}, answer.limits

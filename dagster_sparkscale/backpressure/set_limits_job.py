@@ -53,17 +53,25 @@ def _carry_out(
     requester: Requester,
 ) -> Report:
     request = LimitsRequest(
-        stream=stream.name,
-        source=config.source,
-        rate=config.rate,
-        records=config.records,
-        none=config.none,
-        wait=config.wait_seconds,
+        config.source, config.rate, config.records, config.none, config.wait_seconds
     )
     cluster = streams.cluster(context)
     story = set_limits(cluster, stream, request, requester.of(config.source))
-    set_by = who_set(cluster, stream)
-    return _report(story, read_at_a_start(cluster, stream), set_by)
+    read_once = read_at_a_start(cluster, stream)
+    return Report(
+        _line(story, read_once, who_set(cluster, stream)),
+        {
+            "source": story.source,
+            "ending": story.ending,
+            "set_before": _plain(story.set_before),
+            "set_after": _plain(story.set_after),
+            "limits_before": _rows(story.before),
+            "limits_after": _rows(story.after),
+            "read_at_a_start": read_once,
+            "epoch": story.driver.epoch,
+        },
+        notes=story.notes,
+    )
 
 
 def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
@@ -82,23 +90,6 @@ def who_set(cluster: ClusterManager, stream: Stream) -> list[str]:
     """Name who set each limit that is not as declared, since when and until when."""
     limits = not_as_declared(stream, cluster.store().read(stream.name))
     return [set_for(each) for each in limits]
-
-
-def _report(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str]) -> Report:
-    return Report(
-        _line(story, read_once, set_by),
-        {
-            "source": story.source,
-            "ending": story.ending,
-            "set_before": _plain(story.set_before),
-            "set_after": _plain(story.set_after),
-            "limits_before": _rows(story.before),
-            "limits_after": _rows(story.after),
-            "read_at_a_start": dict(read_once),
-            "epoch": story.driver.epoch,
-        },
-        notes=story.notes,
-    )
 
 
 def _line(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str]) -> str:

@@ -36,7 +36,6 @@ _POLL = 0.25
 class RebalanceRequest:
     """What is to be moved; with neither receiver nor executor: what balances them."""
 
-    stream: str
     receiver: int | None = None
     """The stream id of the receiver to move."""
     executor: str | None = None

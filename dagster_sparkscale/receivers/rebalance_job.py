@@ -42,18 +42,8 @@ def _carry_out(
     config: RebalanceConfig,
     requester: Requester,
 ) -> Report:
-    request = RebalanceRequest(
-        stream=stream.name,
-        receiver=config.receiver,
-        executor=config.executor,
-        wait=config.wait_seconds,
-    )
-    cluster = streams.cluster(context)
-    story = rebalance(cluster, stream, request, requester)
-    return _report(story)
-
-
-def _report(story: Rebalanced) -> Report:
+    request = RebalanceRequest(config.receiver, config.executor, config.wait_seconds)
+    story = rebalance(streams.cluster(context), stream, request, requester)
     return Report(
         _line(story),
         {

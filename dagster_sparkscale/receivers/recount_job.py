@@ -41,18 +41,8 @@ def _carry_out(
     config: SetReceiversConfig,
     requester: Requester,
 ) -> Report:
-    request = RecountRequest(
-        stream=stream.name,
-        receivers=config.receivers,
-        accept_loss=config.accept_loss,
-        wait=config.wait_seconds,
-    )
-    cluster = streams.cluster(context)
-    story = recount(cluster, stream, request, requester)
-    return _report(story)
-
-
-def _report(story: Recounted) -> Report:
+    request = RecountRequest(config.receivers, config.accept_loss, config.wait_seconds)
+    story = recount(streams.cluster(context), stream, request, requester)
     return Report(
         _line(story),
         {

@@ -20,9 +20,9 @@ from dagster_sparkscale.receivers.recount_follow import NeverRan, Recounted
 
 @dataclass(frozen=True)
 class RecountRequest:
-    stream: str
+    """What is wanted of a stream's receivers."""
+
     receivers: int
-    """Wanted."""
     accept_loss: bool = False
     """Whether the number is changed also where what was received was not all processed."""
     wait: float = 300.0

@@ -179,7 +179,7 @@ class TestBeforeItIsPutBack:
 
         def tell(line: str) -> None:
             if line == "driver 2 was started with these limits":
-                asked = set_limits.LimitsRequest("clicks", rate=50, wait=0)
+                asked = set_limits.LimitsRequest(rate=50, wait=0)
                 set_limits.set_limits(world.cluster, LIVE, asked, Requester("run 2"))
                 world.end("clicks")
 

@@ -70,7 +70,7 @@ class Limits(RuleBasedStateMachine):
     def a_person_sets(self, source, rate, records):
         asks = self.somebody()
         one = {"records": int(rate)} if records else {"rate": rate}
-        set_limits(self.world.cluster, self.stream, Asks("clicks", source, wait=0, **one), asks)
+        set_limits(self.world.cluster, self.stream, Asks(source, wait=0, **one), asks)
         if source == "*":
             self.own = set(self.record.rates or {})
         limit = "maxRecordsPerTrigger" if records else "maxRate"
@@ -80,7 +80,7 @@ class Limits(RuleBasedStateMachine):
     @rule(source=st.none() | NAMES)
     def a_person_takes_away(self, source):
         with suppress(Refused):
-            asks = Asks("clicks", source, none=True)
+            asks = Asks(source, none=True)
             set_limits(self.world.cluster, self.stream, asks, self.somebody())
             for name in [*self.people] if source is None else [source]:
                 self.people.pop(name, None)

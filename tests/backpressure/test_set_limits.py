@@ -38,7 +38,7 @@ def no_pauses(monkeypatch):
 
 
 def asks(**fields) -> LimitsRequest:
-    return LimitsRequest("clicks", **fields)
+    return LimitsRequest(**fields)
 
 
 class TestWanted:
@@ -204,7 +204,7 @@ class TestOperation:
 
     def carry_out(self, world, lines=None, **fields):
         tell = [].append if lines is None else lines.append
-        given = LimitsRequest("clicks", **{"wait": 0.0} | fields)
+        given = LimitsRequest(**{"wait": 0.0} | fields)
         requester = Requester("set_limits run 1", lease_wait=0, tell=tell)
         return set_limits(world.cluster, STREAM, given, requester)
 
@@ -267,7 +267,7 @@ class TestOperation:
         running.on_look = lambda kept: setattr(kept, "limits", (CLICKS, ORDERS))
 
         def ask(run: str, source: str, **fields) -> None:
-            given = LimitsRequest("clicks", source=source, wait=0.0, **fields)
+            given = LimitsRequest(source=source, wait=0.0, **fields)
             set_limits(running.cluster, STREAM, given, Requester(run, lease_wait=0))
 
         def whose() -> dict[str, str]:

@@ -16,7 +16,7 @@ def carry_out(
 ) -> Rebalanced:
     asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
     requester = requester_of(asked)
-    return rebalance(world.cluster, stream, RebalanceRequest("clicks", **asked), requester)
+    return rebalance(world.cluster, stream, RebalanceRequest(**asked), requester)
 
 
 def moved(world: World) -> list[str]:

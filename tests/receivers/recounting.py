@@ -23,7 +23,7 @@ def carry_out(
 ) -> Recounted:
     asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
     requester = requester_of(asked)
-    return recount(world.cluster, stream, RecountRequest("clicks", receivers, **asked), requester)
+    return recount(world.cluster, stream, RecountRequest(receivers, **asked), requester)
 
 
 def record(world: World) -> Record:
