@@ -38,9 +38,9 @@ class InForce:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Another value of one knob."""
+    """Another value of one limit."""
 
-    knob: str
+    limit: str
     before: float | None
     """None: there was no limit."""
     after: float
@@ -50,7 +50,7 @@ class Recommendation:
 
     def __str__(self) -> str:
         change = f"{shown(self.before)} -> {shown(self.after)}"
-        return f"{self.knob}: {change}: {self.why}; {self.effect}"
+        return f"{self.limit}: {change}: {self.why}; {self.effect}"
 
 
 def usual(seen: Sustained, now: InForce) -> float:
@@ -164,5 +164,5 @@ def rounded(value: float) -> float:
 
 
 def shown(value: float | None) -> str:
-    """A value of a knob, for people."""
+    """A value of a limit, for people."""
     return "no limit" if value is None else number(value)

@@ -37,7 +37,6 @@ class Applied:
     seconds: float
     verify_at: float | None
     """Seconds since the epoch; None: it is not verified."""
-    notes: tuple[str, ...] = ()
 
 
 def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
@@ -82,11 +81,7 @@ def apply(
 
 
 def _live(
-    cluster: ClusterManager,
-    stream: Stream,
-    looked: Preflight,
-    tuning: Tuning,
-    requester: Requester,
+    cluster: ClusterManager, stream: Stream, looked: Preflight, tuning: Tuning, requester: Requester
 ) -> None:
     """Remember what was tuned, and set live limits where they are others.
 
@@ -114,11 +109,7 @@ def _live(
 
 
 def _restart(
-    cluster: ClusterManager,
-    stream: Stream,
-    looked: Preflight,
-    tuning: Tuning,
-    requester: Requester,
+    cluster: ClusterManager, stream: Stream, looked: Preflight, tuning: Tuning, requester: Requester
 ) -> Driver:
     """Start a driver with what was tuned, and see its first batch through.
 
@@ -150,10 +141,7 @@ def _restart(
 
 
 def start_again(
-    cluster: ClusterManager,
-    stream: Stream,
-    failed: Driver,
-    requester: Requester,
+    cluster: ClusterManager, stream: Stream, failed: Driver, requester: Requester
 ) -> Applied:
     """Start a stream that has failed of what was tuned, with what is remembered by now. Its
     recovery may have given up, and would leave it so.

@@ -84,40 +84,27 @@ def go_back(
     raise NotDone(f"{stream.name!r}: {_said(came, tuning, error)}") from error
 
 
+_SAID = {
+    "in force": "{tried}in force again. It failed of: {error}",
+    "stopped": "{tried}remembered; it was stopped in the meantime. It failed of: {error}",
+    "start failed": "{tried}remembered, but a start with them failed too: {why}. The first one "
+    "failed of: {error}",
+    "lives": "these limits stay set: driver {epoch} has them, though its start was not seen "
+    "through: {error}",
+    "not known": "these limits stay set: whether a driver runs with them can't be told ({why}). "
+    "Its start was not seen through: {error}",
+    "not remembered": "these limits stay set, as they could not be put back: {why}. A start with "
+    "them failed of: {error}",
+}
+"""The limits in force, or remembered, by how the way back has ended."""
+
+
 def _said(came: trial.PutBack, tuning: Tuning, error: ClusterError) -> str:
-    """The limits in force, or remembered, once those of before were to be put back."""
-    stay = "these limits stay set"
-    match came.ending:
-        case "lives":
-            assert came.driver is not None
-            return (
-                f"{stay}: driver {came.driver.epoch} has them, though its start was not seen "
-                f"through: {error}"
-            )
-        case "not known":
-            return (
-                f"{stay}: whether a driver runs with them can't be told ({came.error}). Its start "
-                f"was not seen through: {error}"
-            )
-        case "not remembered":
-            return (
-                f"{stay}, as they could not be put back: {came.error}. A start with them failed "
-                f"of: {error}"
-            )
-    said = "a start with these limits failed, and those of before are "
+    tried = "a start with these limits failed, and those of before are "
     if tuning.put_back:
-        said = "a start with the limits of before failed, and those that were to be put back are "
-    match came.ending:
-        case "start failed":
-            return (
-                f"{said}remembered, but a start with them failed too: {came.error}. The first one "
-                f"failed of: {error}"
-            )
-        case "stopped":
-            said += "remembered; it was stopped in the meantime"
-        case _:
-            said += "in force again"
-    return f"{said}. It failed of: {error}"
+        tried = "a start with the limits of before failed, and those that were to be put back are "
+    epoch = came.driver.epoch if came.driver is not None else None
+    return _SAID[came.ending].format(tried=tried, epoch=epoch, why=came.error, error=error)
 
 
 def _back(before: Tuning | None, by: str, tuning: Tuning, why: str, now: float) -> Tuning:

@@ -12,25 +12,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dagster_sparkscale.backpressure.advice import InForce, Recommendation, shown
-from dagster_sparkscale.backpressure.tunables import (
-    INITIAL_RATE,
-    MAX_RATE,
-    RECEIVER_INITIAL,
-    with_values,
-)
+from dagster_sparkscale.backpressure.tunables import with_values
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.drift import executors_at_start
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.in_force import receiver_counts
-from dagster_sparkscale.in_force.limits import receivers, tuned_rates, values_of
+from dagster_sparkscale.in_force.limits import (
+    INITIAL_RATE,
+    MAX_RATE,
+    RECEIVER_INITIAL,
+    receivers,
+    tuned_rates,
+    values_of,
+)
 from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.observe.status import Status
 
 How = Literal["live", "start", "restart"]
 
 AT_A_START = {INITIAL_RATE, RECEIVER_INITIAL}
-"""Knobs that nothing but a start heeds."""
+"""Limits that nothing but a start heeds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Change:
     @property
     def in_short(self) -> str:
         return ", ".join(
-            f"{each.knob} from {shown(each.before)} to {shown(each.after)}"
+            f"{each.limit} from {shown(each.before)} to {shown(each.after)}"
             for each in self.recommended
         )
 
@@ -99,9 +101,9 @@ def situation(stream: Stream, record: Record, now: Present, status: Status) -> I
 def by_hand(wanted: Mapping[str, float], now: Present) -> tuple[Recommendation, ...]:
     """Values that a person gives, without those that are in force."""
     return tuple(
-        Recommendation(knob, now.values.get(knob), value, "set by hand", "not foreseen")
-        for knob, value in wanted.items()
-        if now.values.get(knob) != value
+        Recommendation(limit, now.values.get(limit), value, "set by hand", "not foreseen")
+        for limit, value in wanted.items()
+        if now.values.get(limit) != value
     )
 
 
@@ -120,11 +122,11 @@ def change(
     Raises:
         DeclarationError: a value makes no sense, by itself or beside the others.
     """
-    wanted = {each.knob: each.after for each in recommended}
+    wanted = {each.limit: each.after for each in recommended}
     declared = {**now.values}
     if MAX_RATE in declared:
         declared[MAX_RATE] = values_of(stream, now.settings)[MAX_RATE]
-    rest = {knob: value for knob, value in wanted.items() if knob != MAX_RATE}
+    rest = {limit: value for limit, value in wanted.items() if limit != MAX_RATE}
     most = declared.get(MAX_RATE)
     if set(rest) <= AT_A_START:
         # The next start has the live limits that were set last: the settings keep what they say.
@@ -146,7 +148,7 @@ def way_back(stream: Stream, now: Present, settings: Mapping[str, str], live: bo
     """
     wanted = values_of(stream, settings)
     before = values_of(stream, now.settings)
-    if {knob for knob in wanted if wanted[knob] != before.get(knob)} <= AT_A_START:
+    if {limit for limit in wanted if wanted[limit] != before.get(limit)} <= AT_A_START:
         return "live" if live else "start"
     return "restart"
 

@@ -18,7 +18,7 @@ from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
 from dagster_sparkscale.clusters.records.overtaking import Requester
-from dagster_sparkscale.clusters.records.store import Record, Tuning
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.drift import drift
@@ -70,7 +70,7 @@ def look(
     before does not bind a person.
 
     Args:
-        values: by knob, as a person gives them; None: as the history recommends.
+        values: by limit, as a person gives them; None: as the history recommends.
         minutes: the stream's history, in order of time.
         now: seconds since the epoch.
 
@@ -154,18 +154,13 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
     Raises:
         Refused: a person set limits, or limits were put back, a short time ago.
     """
-    tuning, hands_off = record.tuning, rules(stream).hands_off
+    tuning = record.tuning
     for source, each in set_by_a_person(record).items():
         raise Refused(
             f"{stream.name!r}: hands off: a live limit of {source!r} was set {each.in_words}"
         )
-    # A clock that wrote a moment may have been ahead.
-    limited_at = now - hands_off if record.limited_at is None else min(record.limited_at, now)
-    if (left := limited_at + hands_off - now) > 0:
-        raise Refused(
-            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
-            "limits of it"
-        )
+    if record.limited_at is not None:
+        _hands_off(stream, record.limited_at, now, "a person has set live limits of it")
     if tuning is None:
         return
     if tuning.verify_at is not None:
@@ -173,18 +168,17 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
             f"{stream.name!r}: what {tuning.by} has changed is still being verified: "
             + (tuning.outcome or "it was not looked at yet")
         )
-    left = min(tuning.at, now) + hands_off - now
-    if tuning.by_hand and left > 0:
-        whose = tuning.by or "a person"
-        raise Refused(
-            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were set by "
-            f"{whose}"
-        )
-    if tuning.put_back and left > 0:
-        raise Refused(
-            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were put back "
-            f"({tuning.outcome})"
-        )
+    if tuning.by_hand:
+        _hands_off(stream, tuning.at, now, f"its limits were set by {tuning.by or 'a person'}")
+    if tuning.put_back:
+        _hands_off(stream, tuning.at, now, f"its limits were put back ({tuning.outcome})")
+
+
+def _hands_off(stream: Stream, since: float, now: float, why: str) -> None:
+    """Refuse for as long as a stream is left alone after something has happened to it."""
+    # The clock that wrote the moment may have been ahead.
+    if (left := min(since, now) + rules(stream).hands_off - now) > 0:
+        raise Refused(f"{stream.name!r}: hands off for {left / 3600:.1f} h more: {why}")
 
 
 def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, here: Present) -> None:
@@ -197,29 +191,21 @@ def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, her
     tuning = record.tuning
     if tuning is None or not tuning.put_back:
         return
-    tried = present(stream, replace(record, tuning=_tried(tuning))).values
+    back = replace(tuning, settings=tuning.before, rates=tuning.rates_before)
+    tried = present(stream, replace(record, tuning=back)).values
     for each in found.recommended:
-        was = tried.get(each.knob)
-        if was is None or was == here.values.get(each.knob):
+        was = tried.get(each.limit)
+        if was is None or was == here.values.get(each.limit):
             continue
         if not gains(was, each.after, rules(stream).least_gain):
             raise Refused(
-                f"{stream.name!r}: {each.knob} = {shown(was)} was in force before, and was put "
+                f"{stream.name!r}: {each.limit} = {shown(was)} was in force before, and was put "
                 f"back ({tuning.outcome}): retune it by hand, or declare another value"
             )
 
 
-def _tried(tuning: Tuning) -> Tuning:
-    """What was put back."""
-    return replace(tuning, settings=tuning.before, rates=tuning.rates_before)
-
-
 def _refuse_other_changes(stream: Stream, driver: Driver) -> None:
-    """Refuse a restart that nobody has asked for, if it would bring more than limits.
-
-    Raises:
-        Refused: a restart would change more.
-    """
+    """Refuse a restart that nobody has asked for, if it would bring more than limits."""
     if lines := drift(driver.declared, stream):
         raise Refused(
             f"{stream.name!r}: a restart would change more than limits, as its declaration has "

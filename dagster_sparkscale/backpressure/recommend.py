@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.backpressure.advice import InForce, Recommendation, in_words
 from dagster_sparkscale.backpressure.recommend_options import options
 from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
-from dagster_sparkscale.backpressure.throughput import NotEnough, sustained
+from dagster_sparkscale.backpressure.throughput import sustained
 from dagster_sparkscale.observe.minutes import Minute
 
 
@@ -42,14 +42,14 @@ def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Adv
     if not now.values:
         return Advice(why_not="it has no limits that could be retuned")
     seen = sustained(minutes, now.interval)
-    if isinstance(seen, NotEnough):
-        return Advice(why_not=seen.why)
+    if isinstance(seen, str):
+        return Advice(why_not=seen)
     found: dict[str, Recommendation] = {}
     refused: list[str] = []
     for part in (options, rates, receivers):
         for each in part(seen, now, least_gain):
             if isinstance(each, Recommendation):
-                found[each.knob] = each
+                found[each.limit] = each
             else:
                 refused.append(each)
     if found:

@@ -3,25 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from dagster_sparkscale.backpressure.advice import (
-    FURTHEST,
-    OPEN_END,
-    TARGET,
-    InForce,
-    Recommendation,
-    comes,
-    gains,
-    in_words,
-    meant,
-    of_batch,
-    open_ended,
-    rounded,
-    safe,
-    too_much,
-    usual,
-)
+from dagster_sparkscale.backpressure import advice
+from dagster_sparkscale.backpressure.advice import InForce, Recommendation
 from dagster_sparkscale.backpressure.throughput import Sustained
-from dagster_sparkscale.backpressure.tunables import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS, option
+from dagster_sparkscale.backpressure.tunables import option
+from dagster_sparkscale.in_force.limits import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS
 from dagster_sparkscale.quantities import number
 
 DOMINATE = 0.8
@@ -48,37 +34,37 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             "are shared as their limits are, and one has none; set it by hand"
         )
         return
-    executors, of_executors = meant(seen, now)
-    fits = seen.low * executors * TARGET * now.interval
-    furthest = FURTHEST * seen.largest_batch
+    executors, of_executors = advice.meant(seen, now)
+    fits = seen.low * executors * advice.TARGET * now.interval
+    furthest = advice.FURTHEST * seen.largest_batch
     before = sum(value for value in present.values() if value is not None)
     declared = None if None in present.values() else before
-    total = safe(declared, fits, furthest)
-    if total is not None and open_ended(declared, total, now):
-        yield f"{', '.join(limited)}: left as it is: {OPEN_END}"
+    total = advice.safe(declared, fits, furthest)
+    if total is not None and advice.open_ended(declared, total, now):
+        yield f"{', '.join(limited)}: left as it is: {advice.OPEN_END}"
         total = None
-    if total is not None and (come := comes(seen, declared, total)) * now.interval >= total:
-        why_not = too_much(seen, executors, total / now.interval, come)
+    if total is not None and (come := advice.comes(seen, declared, total)) * now.interval >= total:
+        why_not = advice.too_much(seen, executors, total / now.interval, come)
         yield f"{', '.join(limited)}: left as it is: {why_not}"
         return
     for name, value in present.items():
         # Of one source nothing is to share; of several, all have a limit.
         share = 1.0 if value is None else value / before
-        after = None if total is None else float(math.floor(rounded(total * share)))
+        after = None if total is None else float(math.floor(advice.rounded(total * share)))
         if after is not None and after < 1:
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
-        if after is not None and gains(value, after, least_gain):
-            why = f"{in_words(seen)}, and {of_executors}"
+        if after is not None and advice.gains(value, after, least_gain):
+            why = f"{advice.in_words(seen)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
             if total != fits:
                 why += (
-                    f"; at most {FURTHEST:g} times the largest batches that were seen, of "
+                    f"; at most {advice.FURTHEST:g} times the largest batches that were seen, of "
                     f"{number(seen.largest_batch)} records"
                 )
-            speed = seen.low * usual(seen, now) * share
-            effect = of_batch(value, after, speed, now.interval)
+            speed = seen.low * advice.usual(seen, now) * share
+            effect = advice.of_batch(value, after, speed, now.interval)
             yield Recommendation(name, value, after, why, effect)
         elif value is not None:
             after = value
@@ -106,13 +92,13 @@ def _least(
             "declare it if that is all right"
         )
         return
-    after = math.floor(rounded(most / 5))
-    if after > present and gains(present, after, least_gain):
+    after = math.floor(advice.rounded(most / 5))
+    if after > present and advice.gains(present, after, least_gain):
         fewer = f"a batch waits until it is a fifth of a full one, or {delay} is over"
         yield Recommendation(least, present, after, tiny, fewer)
     waits, lag = now.values.get(delay), now.max_lag
     if lag is not None and (waits or _DELAY) > lag:
         why = f"max_lag = {number(lag)} s, and a batch may wait for longer"
-        shorter = rounded(lag / 2)
+        shorter = advice.rounded(lag / 2)
         if shorter >= 1:
             yield Recommendation(delay, waits, shorter, why, "data comes before max_lag is over")

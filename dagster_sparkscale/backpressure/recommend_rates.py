@@ -3,25 +3,10 @@
 import math
 from collections.abc import Iterator
 
-from dagster_sparkscale.backpressure.advice import (
-    FURTHEST,
-    OPEN_END,
-    TARGET,
-    InForce,
-    Recommendation,
-    comes,
-    gains,
-    in_words,
-    meant,
-    of_batch,
-    open_ended,
-    rounded,
-    safe,
-    too_much,
-    usual,
-)
+from dagster_sparkscale.backpressure import advice
+from dagster_sparkscale.backpressure.advice import InForce, Recommendation
 from dagster_sparkscale.backpressure.throughput import Sustained
-from dagster_sparkscale.backpressure.tunables import (
+from dagster_sparkscale.in_force.limits import (
     INITIAL_RATE,
     MAX_RATE,
     MIN_RATE,
@@ -46,7 +31,7 @@ def rates(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommen
         yield lower
         least = lower.after
     start = _start(now)
-    begin = rounded(seen.low * start * TARGET / now.rated)
+    begin = advice.rounded(seen.low * start * advice.TARGET / now.rated)
     if begin < (least or 0.0):
         yield (
             f"{INITIAL_RATE}, {MAX_RATE}: left as they are: with {start} executors the stream "
@@ -73,9 +58,9 @@ def _min_rate(seen: Sustained, now: InForce, least_gain: float) -> Recommendatio
     """A lower `min_rate`, where it may force more on a stream than that does on few executors."""
     assert now.rated
     least, fewest = now.values[MIN_RATE], min(seen.fewest, _start(now))
-    floor = rounded(seen.low * fewest * 0.5 / now.rated)
+    floor = advice.rounded(seen.low * fewest * 0.5 / now.rated)
     fits = floor * now.interval >= 1  # else a batch would get no record at all
-    if least is None or not fits or floor >= least or not gains(least, floor, least_gain):
+    if least is None or not fits or floor >= least or not advice.gains(least, floor, least_gain):
         return None
     why = (
         f"with {fewest} executors the stream sustains {number(seen.low * fewest)} records/s"
@@ -94,8 +79,8 @@ def _max_rate(
     most = now.values.get(MAX_RATE)
     # No fewer executors than there may be: the autoscaler adds none for a limit that is set.
     there = max(seen.most, now.most or 0) if now.scaled else seen.most
-    best = rounded(seen.high * there / now.rated)
-    if most is None or best < least or not gains(most, best, least_gain):
+    best = advice.rounded(seen.high * there / now.rated)
+    if most is None or best < least or not advice.gains(most, best, least_gain):
         return None
     why = f"at their best {there} executors do {number(seen.high * there)} records/s{_share(now)}"
     if best > most:
@@ -103,7 +88,7 @@ def _max_rate(
             return None
         why += f", and its input stood at its limit in {seen.throttled} minutes"
         effect = f"up to {number(best)} records/s catch up instead of {number(most)}"
-    elif open_ended(most, best, now) or best * now.rated <= seen.input_peak:
+    elif advice.open_ended(most, best, now) or best * now.rated <= seen.input_peak:
         return None
     else:
         effect = "an estimate that is too high for a moment goes no further"
@@ -117,14 +102,14 @@ def _initial_rate(
     first = now.values.get(INITIAL_RATE)
     inside = begin if most is None else min(begin, most)
     above = first is not None and most is not None and first > most
-    if not above and not gains(first, inside, least_gain):
+    if not above and not advice.gains(first, inside, least_gain):
         return None
     was = "as if nothing were known of it" if first is None else f"with {number(first)}"
     return Recommendation(
         INITIAL_RATE,
         first,
         inside,
-        f"{in_words(seen)}, and a start begins with {_start(now)} executors{_share(now)}",
+        f"{advice.in_words(seen)}, and a start begins with {_start(now)} executors{_share(now)}",
         f"a start begins with {number(inside)} records/s and not {was}",
     )
 
@@ -137,7 +122,7 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
         yield "rates of receivers: left as they are: the stream declares no receivers"
         return
     share = f", shared by {now.receivers} receivers" if now.receivers > 1 else ""
-    furthest = FURTHEST * seen.largest_batch / now.interval / now.receivers
+    furthest = advice.FURTHEST * seen.largest_batch / now.interval / now.receivers
     most = now.values.get(RECEIVER_MAX)
     if (found := _receiver_max(seen, now, least_gain, furthest, share)) is not None:
         yield found
@@ -152,24 +137,24 @@ def _receiver_max(
 ) -> Recommendation | str | None:
     assert now.receivers
     most = now.values.get(RECEIVER_MAX)
-    executors, of_executors = meant(seen, now)
-    each = TARGET * seen.low * executors / now.receivers
-    if RECEIVER_MAX not in now.values or (right := safe(most, each, furthest)) is None:
+    executors, of_executors = advice.meant(seen, now)
+    each = advice.TARGET * seen.low * executors / now.receivers
+    if RECEIVER_MAX not in now.values or (right := advice.safe(most, each, furthest)) is None:
         return None
-    after = math.floor(rounded(right))
-    if open_ended(most, after, now):
-        return f"{RECEIVER_MAX}: left as it is: {OPEN_END}"
+    after = math.floor(advice.rounded(right))
+    if advice.open_ended(most, after, now):
+        return f"{RECEIVER_MAX}: left as it is: {advice.OPEN_END}"
     if after * now.interval < 1:
         return f"{RECEIVER_MAX}: left as it is: not even one record a batch"
-    if (come := comes(seen, most, after)) / now.receivers >= after:
-        why_not = too_much(seen, executors, after * now.receivers, come)
+    if (come := advice.comes(seen, most, after)) / now.receivers >= after:
+        why_not = advice.too_much(seen, executors, after * now.receivers, come)
         return f"{RECEIVER_MAX}: left as it is: {why_not}"
-    if not gains(most, after, least_gain):
+    if not advice.gains(most, after, least_gain):
         return None
     full = None if most is None else most * now.interval
-    speed = seen.low * usual(seen, now) / now.receivers
-    effect = of_batch(full, after * now.interval, speed, now.interval)
-    why = f"{in_words(seen)}, and {of_executors}{share}"
+    speed = seen.low * advice.usual(seen, now) / now.receivers
+    effect = advice.of_batch(full, after * now.interval, speed, now.interval)
+    why = f"{advice.in_words(seen)}, and {of_executors}{share}"
     return Recommendation(RECEIVER_MAX, most, after, why, effect)
 
 
@@ -185,15 +170,15 @@ def _receiver_initial(
         return None
     assert now.receivers
     first, start = now.values[RECEIVER_INITIAL], _start(now)
-    begin = TARGET * seen.low * start / now.receivers
-    after = math.floor(rounded(safe(first, begin, furthest) or first or begin))
+    begin = advice.TARGET * seen.low * start / now.receivers
+    after = math.floor(advice.rounded(advice.safe(first, begin, furthest) or first or begin))
     after = after if most is None else min(after, math.floor(most))
     above = first is not None and most is not None and first > most
     if above and most is not None and after * now.interval < 1:
         after = math.floor(most)  # the declaration refuses what is above it
-    if after * now.interval < 1 or not (above or gains(first, after, least_gain)):
+    if after * now.interval < 1 or not (above or advice.gains(first, after, least_gain)):
         return None
-    why = f"{in_words(seen)}, and a start begins with {start} executors{share}"
+    why = f"{advice.in_words(seen)}, and a start begins with {start} executors{share}"
     was = "without a limit" if first is None else f"with {number(first)}"
     effect = f"a start begins with {number(after)} records/s and not {was}"
     return Recommendation(RECEIVER_INITIAL, first, after, why, effect)

@@ -1,8 +1,7 @@
 """Changes of a stream's limits, whether they did any good, and the way back. No Dagster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dagster_sparkscale.backpressure.apply import Applied, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
@@ -40,12 +39,7 @@ class Verified:
 
 
 def retune(
-    cluster: ClusterManager,
-    stream: Stream,
-    looked: Preflight,
-    requester: Requester,
-    *,
-    now: float,
+    cluster: ClusterManager, stream: Stream, looked: Preflight, requester: Requester, *, now: float
 ) -> Applied:
     """Carry out what `look` has found.
 
@@ -114,7 +108,9 @@ def put_back(
     back = _as_before(stream, tuning, here, requester.name, now, why)
     newest = cluster.find(stream.name)
     if newest is None or newest.state is not DriverState.RUNNING:
-        _write(cluster, stream, requester, tuning, lambda now_is: with_tuning(now_is, back))
+        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
+            unchanged(lease.record, tuning, stream.name)
+            lease.write(with_tuning(lease.record, back))
         state = newest.state.value if newest is not None else "not started"
         requester.tell(f"{stream.name!r} is {state}: its next start has the limits of before")
         if why and newest is not None and newest.state is DriverState.FAILED:
@@ -152,34 +148,17 @@ def _as_before(
     )
 
 
-def _write(
-    cluster: ClusterManager,
-    stream: Stream,
-    requester: Requester,
-    expected: Tuning,
-    change: Callable[[Record], Record],
+def _remember(
+    cluster: ClusterManager, stream: Stream, requester: Requester, expected: Tuning, tuning: Tuning
 ) -> None:
-    """Change what is remembered, unless somebody else has tuned the stream in the meantime.
+    """Remember `tuning` in the place of `expected`.
 
     Raises:
-        Refused: somebody has.
+        Refused: somebody else has tuned the stream in the meantime.
     """
     with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         unchanged(lease.record, expected, stream.name)
-        lease.write(change(lease.record))
-
-
-def _remember(
-    cluster: ClusterManager,
-    stream: Stream,
-    requester: Requester,
-    expected: Tuning,
-    **fields: Any,
-) -> Tuning:
-    """Have the last tuning remembered with these fields, as `_write` does."""
-    tuning = replace(expected, **fields)
-    _write(cluster, stream, requester, expected, lambda record: replace(record, tuning=tuning))
-    return tuning
+        lease.write(replace(lease.record, tuning=tuning))
 
 
 def verify(
@@ -206,7 +185,7 @@ def verify(
     after_all = rules(stream).verify_after
     if tuning.at > now + _AHEAD:
         said, soon = "the clock of the host that changed it was ahead", now + after_all
-        _remember(cluster, stream, requester, tuning, at=now, verify_at=soon)
+        _remember(cluster, stream, requester, tuning, replace(tuning, at=now, verify_at=soon))
         return Verified(None, f"it is verified later: {said}", verify_at=soon)
     if now < tuning.verify_at:
         left = (tuning.verify_at - now) / 60
@@ -229,7 +208,8 @@ def verify(
         again, said = now + after_all, f"it is looked at again: {found}"
     else:
         said = f"kept: {found}"
-    _remember(cluster, stream, requester, tuning, verify_at=again, outcome=said)
+    looked_at = replace(tuning, verify_at=again, outcome=said)
+    _remember(cluster, stream, requester, tuning, looked_at)
     return Verified(found, said, verify_at=again)
 
 
@@ -253,11 +233,7 @@ def _verdict(
 
 
 def _put_back_waits(
-    cluster: ClusterManager,
-    stream: Stream,
-    record: Record,
-    requester: Requester,
-    now: float,
+    cluster: ClusterManager, stream: Stream, record: Record, requester: Requester, now: float
 ) -> Verified:
     """See to a put-back that waits for a start: it is over with one, and made where nothing bars it
     any more.
@@ -281,7 +257,7 @@ def _put_back_waits(
         except Refused as refused:
             said = f"{tuning.outcome}; {refused}"
     later = done if said is None else replace(tuning, verify_at=now + AGAIN)
-    _write(cluster, stream, requester, tuning, lambda now_is: replace(now_is, tuning=later))
+    _remember(cluster, stream, requester, tuning, later)
     return Verified(None, said or done.outcome, verify_at=later.verify_at)
 
 

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.backpressure.advice import Recommendation, shown
+from dagster_sparkscale.backpressure.advice import shown
 from dagster_sparkscale.backpressure.apply import Applied
 from dagster_sparkscale.backpressure.plan import Change, How, present
 from dagster_sparkscale.backpressure.preflight import Preflight, look, rules
@@ -112,11 +112,7 @@ def _carry_out(
 
 
 def _one_of(config: RetuneConfig) -> None:
-    """Refuse what contradicts itself.
-
-    Raises:
-        ValueError: two fields exclude each other; names them.
-    """
+    """Refuse two fields that exclude each other."""
     given = [name for name in ("verify", "put_back", "values") if getattr(config, name)]
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)}: give one of them")
@@ -148,16 +144,14 @@ def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | N
 
 
 def _was_put_back(
-    story: Applied,
-    before: Mapping[str, float | None],
-    after: Mapping[str, float | None],
+    story: Applied, before: Mapping[str, float | None], after: Mapping[str, float | None]
 ) -> Report:
-    changed = [knob for knob in after if before.get(knob) != after[knob]]
+    changed = [limit for limit in after if before.get(limit) != after[limit]]
     said = ", ".join(
-        f"{knob} from {shown(before.get(knob))} to {shown(after[knob])}" for knob in changed
+        f"{limit} from {shown(before.get(limit))} to {shown(after[limit])}" for limit in changed
     )
     changes = [
-        {"limit": knob, "before": before.get(knob), "after": after[knob]} for knob in changed
+        {"limit": limit, "before": before.get(limit), "after": after[limit]} for limit in changed
     ]
     return Report(
         f"put back {said or 'what was in force before'}: {_ENDINGS[story.how]}",
@@ -185,7 +179,7 @@ def _planned(looked: Preflight, change: Change) -> Report:
             "ending": "dry run",
             "dry_run": True,
             "how": change.how,
-            "changes": [_of(each) for each in change.recommended],
+            "changes": [asdict(each) for each in change.recommended],
             "notes": joined(looked.notes),
             "epoch": looked.driver.epoch,
         },
@@ -198,22 +192,12 @@ def _done(looked: Preflight, change: Change, story: Applied) -> Report:
         {
             "ending": _ENDINGS[story.how],
             "dry_run": False,
-            "changes": [_of(each) for each in change.recommended],
+            "changes": [asdict(each) for each in change.recommended],
             "notes": joined(looked.notes),
             "verify_at": story.verify_at,
             **_of_story(story),
         },
     )
-
-
-def _of(each: Recommendation) -> dict[str, Any]:
-    return {
-        "limit": each.knob,
-        "before": each.before,
-        "after": each.after,
-        "why": each.why,
-        "effect": each.effect,
-    }
 
 
 def _of_story(story: Applied) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def _carry_out(
         {
             "source": story.source,
             "ending": story.ending,
-            "set_before": _plain(story.set_before),
-            "set_after": _plain(story.set_after),
+            "set_before": story.set_before,
+            "set_after": story.set_after,
             "limits_before": _rows(story.before),
             "limits_after": _rows(story.after),
             "read_at_a_start": read_once,
@@ -105,10 +105,6 @@ def _line(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str])
     both = story.set_before, story.set_after
     was, now = (limits_in_words(each.get(story.source)) for each in both)
     return f"{story.source}: {was} -> {now}: {story.ending}"
-
-
-def _plain(rates: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    return {source: dict(limits) for source, limits in rates.items()}
 
 
 def _rows(limits: Sequence[Limit]) -> list[dict[str, Any]]:

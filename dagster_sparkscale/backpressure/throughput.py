@@ -62,15 +62,8 @@ class Sustained:
     """What was left out, and what gaps there are; for people."""
 
 
-@dataclass(frozen=True)
-class NotEnough:
-    """The minutes do not say what the stream sustains."""
-
-    why: str
-
-
-def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnough:
-    """What the minutes of a stream say of what it sustains.
+def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | str:
+    """What the minutes of a stream say of what it sustains; or why they do not say, in words.
 
     Args:
         minutes: in order of time; with gaps, of several drivers, with executors that come and go.
@@ -82,19 +75,18 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
     batches = sum(minute.batches for minute in work)
     loaded = [minute for minute in work if minute.loaded]
     least = max(3, round(LEAST_LOADED * _TICK / each))
-    told = "; ".join(notes)
+    also = f" ({'; '.join(notes)})" if notes else ""
     if hours < LEAST_HOURS or batches < LEAST_BATCHES:
-        return NotEnough(
+        return (
             f"not enough history: {hours:.1f} h with work and {batches} batches; it needs "
-            f"{LEAST_HOURS:g} h and {LEAST_BATCHES} batches" + (f" ({told})" if told else "")
+            f"{LEAST_HOURS:g} h and {LEAST_BATCHES} batches{also}"
         )
     if len(loaded) < least:
         most = max(minute.ratio for minute in work)
-        return NotEnough(
+        return (
             f"not enough history: of {hours:.1f} h with work {len(loaded)} minutes had an R of at "
             f"least {LOADED:g}, or half of the input that the limits allow, and {least} are needed "
-            f"to tell what the stream sustains; its highest R was {most:.2f}"
-            + (f" ({told})" if told else "")
+            f"to tell what the stream sustains; its highest R was {most:.2f}{also}"
         )
     rates = sorted(minute.rate for minute in loaded)
     low = quantile(rates, LOW)
@@ -107,7 +99,7 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
         most=max(minute.executors for minute in loaded),
         input_rate=float(median(minute.input_rate for minute in work)),
         input_peak=quantile(sorted(minute.input_rate for minute in work), 0.95),
-        largest_batch=_large(sorted((minute.batch for minute in work), reverse=True), least),
+        largest_batch=sorted((minute.batch for minute in work), reverse=True)[least - 1],
         loaded=len(loaded),
         throttled=sum(1 for minute in work if minute.throttled),
         tiny=len(tiny) / len(work),
@@ -117,15 +109,6 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
 
 
 _TINY = 0.2
-
-
-def _large(batches: Sequence[float], least: int) -> float:
-    """What so many minutes had at least.
-
-    Args:
-        batches: records of a batch, of each minute, the largest first.
-    """
-    return batches[min(least, len(batches)) - 1]
 
 
 @dataclass(frozen=True)

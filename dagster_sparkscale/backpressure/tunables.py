@@ -16,39 +16,13 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
-from dagster_sparkscale.in_force.limits import (
-    MAX_DELAY,
-    MAX_OFFSETS,
-    MAX_RATE,
-    OPTIONS,
-    POLICY,
-    RATES,
-    RECEIVER_INITIAL,
-    RECEIVER_MAX,
-    STREAMING,
-)
+from dagster_sparkscale.in_force.limits import MAX_DELAY, OPTIONS, POLICY, RATES, STREAMING
 from dagster_sparkscale.in_force.tuned import declared_limits
 
-__all__ = [
-    "INITIAL_RATE",
-    "MAX_DELAY",
-    "MAX_OFFSETS",
-    "MAX_RATE",
-    "MIN_OFFSETS",
-    "MIN_RATE",
-    "RECEIVER_INITIAL",
-    "RECEIVER_MAX",
-    "option",
-    "with_values",
-]
 
-MIN_OFFSETS = "minOffsetsPerTrigger"
-INITIAL_RATE, MIN_RATE, _ = RATES
-
-
-def option(knob: str, other: str) -> str:
-    """Another option of the source that a knob is of."""
-    return f"{knob.rpartition('.')[0]}.{other}"
+def option(limit: str, other: str) -> str:
+    """Another option of the source that a limit is of."""
+    return f"{limit.rpartition('.')[0]}.{other}"
 
 
 def with_values(
@@ -58,23 +32,23 @@ def with_values(
 
     Args:
         in_force: the values of `in_force.values_of`.
-        wanted: by knob.
+        wanted: by limit.
 
     Raises:
         DeclarationError: no limit has that name; or a value makes no sense, by itself or beside the
             others.
     """
-    for knob, value in wanted.items():
-        if knob not in in_force:
+    for limit, value in wanted.items():
+        if limit not in in_force:
             known = ", ".join(sorted(in_force)) or "none: it declares no limits"
-            raise DeclarationError(f"{knob}: {stream.name!r} has no such limit; it has {known}")
+            raise DeclarationError(f"{limit}: {stream.name!r} has no such limit; it has {known}")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DeclarationError(f"{knob} = {value!r}: must be a number")
+            raise DeclarationError(f"{limit} = {value!r}: must be a number")
         if not math.isfinite(value) or value <= 0:
-            raise DeclarationError(f"{knob} = {value:g}: must be above 0")
-        if knob not in _FRACTIONS and value != int(value) and not knob.endswith(f".{MAX_DELAY}"):
-            raise DeclarationError(f"{knob} = {value:g}: must be a whole number")
-    now = {knob: value for knob, value in in_force.items() if value is not None} | dict(wanted)
+            raise DeclarationError(f"{limit} = {value:g}: must be above 0")
+        if limit not in _FRACTIONS and value != int(value) and not limit.endswith(f".{MAX_DELAY}"):
+            raise DeclarationError(f"{limit} = {value:g}: must be a whole number")
+    now = {limit: value for limit, value in in_force.items() if value is not None} | dict(wanted)
     more: dict[str, Any] = {}
     if isinstance(stream, StructuredStream) and stream.limits:
         more["limits"] = {
@@ -84,14 +58,14 @@ def with_values(
         given = {field: int(now[setting]) for setting, field in STREAMING.items() if setting in now}
         more["limits"] = StreamingLimits(**{**_declared(stream.limits), **given})
     if stream.backpressure is not None:
-        rates = {knob.removeprefix(POLICY): now[knob] for knob in RATES if knob in now}
+        rates = {limit.removeprefix(POLICY): now[limit] for limit in RATES if limit in now}
         policy = type(stream.backpressure)
         more["backpressure"] = policy(**{**_declared(stream.backpressure), **rates})
     return declared_limits(type(stream)(**{**_declared(stream), **more}))
 
 
 _FRACTIONS = RATES
-"""Knobs whose values need not be whole."""
+"""Limits whose values need not be whole."""
 
 
 def _with_options(limits: SourceLimits, source: str, now: Mapping[str, float]) -> SourceLimits:

@@ -70,8 +70,11 @@ def measured(minutes: Sequence[Minute]) -> dict[str, float]:
         "down": _share(should, lambda minute: minute.state == "failed"),
         "over": _share(told, lambda each: (each.ratio or 0) >= 1 or each.overdue is not None),
         "throttled": _share(told, lambda minute: minute.throttled is not None),
+        "lag": _lag(running),
+        "input": _mean(minute.input_rate for minute in running),
+        "processed": _mean(minute.processed_rate for minute in running),
+        "failed": _failed(running),
     }
-    found |= {name: figure(running) for name, figure in _OF_RUNNING.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -100,15 +103,6 @@ def _failed(running: Sequence[Minute]) -> float | None:
         return None
     failed = sum(failed for _, failed in batches)
     return failed / every if failed >= _LEAST_FAILED else 0.0
-
-
-_OF_RUNNING: Mapping[str, Callable[[Sequence[Minute]], float | None]] = {
-    "lag": _lag,
-    "input": lambda running: _mean(minute.input_rate for minute in running),
-    "processed": lambda running: _mean(minute.processed_rate for minute in running),
-    "failed": _failed,
-}
-"""The numbers of the minutes in which the stream ran, each None where it was not measured."""
 
 
 def verdict(

@@ -36,10 +36,13 @@ By = Literal["declared", "tuned", "person"]
 
 MAX_RECORDS_LIVE = "maxRecordsPerTrigger"
 MAX_OFFSETS = "maxOffsetsPerTrigger"
+MIN_OFFSETS = "minOffsetsPerTrigger"
 MAX_DELAY = "maxTriggerDelay"
 POLICY = "backpressure."
+INITIAL_RATE = f"{POLICY}initial_rate"
+MIN_RATE = f"{POLICY}min_rate"
 MAX_RATE = f"{POLICY}max_rate"
-RATES = (f"{POLICY}initial_rate", f"{POLICY}min_rate", MAX_RATE)
+RATES = (INITIAL_RATE, MIN_RATE, MAX_RATE)
 RECEIVER_INITIAL = StreamingLimits.spark_settings["initial_rate"]
 RECEIVER_MAX = StreamingLimits.spark_settings["max_rate"]
 OPTIONS = {name: field for field, name in SourceLimits.spark_options.items()}
@@ -187,8 +190,7 @@ def bounds_in_force(stream: Stream, driver: Driver | None, shards: int | None = 
 def receivers(stream: Stream, record: Record) -> int:
     """How many receivers the next driver of `stream` starts."""
     number = receiver_counts.in_force(stream, record)
-    declared = stream.receivers if isinstance(stream, DStream) else 0
-    return declared if number is None else number
+    return stream.pinned if number is None else number
 
 
 def attributed(
@@ -252,17 +254,13 @@ def _tuned(name: str, value: float | None, tuning: Tuning) -> LimitInForce:
 
 def _of_dstream(stream: DStream) -> list[str]:
     """Settings that are worth tuning of a DStream with limits."""
-    assert stream.limits is not None
-    wanted = {setting for setting, field in STREAMING.items() if _is_set(stream.limits, field)}
+    given = stream.limits.model_dump(exclude_none=True) if stream.limits is not None else {}
+    wanted = {setting for setting, field in STREAMING.items() if field in given}
     if stream.receivers:
         wanted.add(RECEIVER_MAX)
         if stream.backpressure is None:  # which has an initial_rate of its own
             wanted.add(RECEIVER_INITIAL)
     return [setting for setting in STREAMING if setting in wanted]
-
-
-def _is_set(limits: StreamingLimits, field: str) -> bool:
-    return getattr(limits, field) is not None
 
 
 def _value(name: str, text: str | None) -> float | None:

@@ -94,14 +94,7 @@ def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[
     by = "a changed declaration"
     if settings or ours:  # who has set what is left
         by = f"{tuning.by.removesuffix(_LEFT) or 'a person'}{_LEFT}"
-    left = Tuning(
-        settings=settings,
-        by=by,
-        at=now,
-        by_hand=True,
-        declared=declared,
-        rates=ours,
-    )
+    left = Tuning(settings=settings, by=by, at=now, by_hand=True, declared=declared, rates=ours)
     return replace(record, tuning=left, rates=rates), lines
 
 

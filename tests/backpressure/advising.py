@@ -1,7 +1,7 @@
 """What is recommended for a stream of this history and these limits."""
 
 from dagster_sparkscale.backpressure.recommend import recommend
-from dagster_sparkscale.backpressure.tunables import INITIAL_RATE, MAX_RATE, MIN_RATE
+from dagster_sparkscale.in_force.limits import INITIAL_RATE, MAX_RATE, MIN_RATE
 from dagster_sparkscale.observe.minutes import Minute
 from tests.backpressure.histories import but, in_force, minutes
 
@@ -16,11 +16,11 @@ def advised(history=None, least_gain: float = 0.2, **fields):
 
 def after(*args, **fields) -> dict[str, float]:
     """What is recommended, by knob."""
-    return {each.knob: each.after for each in advised(*args, **fields).recommended}
+    return {each.limit: each.after for each in advised(*args, **fields).recommended}
 
 
 def of(knob: str, *args, **fields):
-    (found,) = (each for each in advised(*args, **fields).recommended if each.knob == knob)
+    (found,) = (each for each in advised(*args, **fields).recommended if each.limit == knob)
     return found
 
 

@@ -8,17 +8,12 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.backpressure.advice import Recommendation
 from dagster_sparkscale.backpressure.plan import by_hand, change, present, situation, way_back
-from dagster_sparkscale.backpressure.tunables import (
-    INITIAL_RATE,
-    MAX_RATE,
-    MIN_RATE,
-    RECEIVER_INITIAL,
-)
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.in_force.limits import INITIAL_RATE, MAX_RATE, MIN_RATE, RECEIVER_INITIAL
 from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.observe.status import Limit, Query
 from tests.fakes import dstream, status, structured
@@ -218,6 +213,6 @@ def limited(most: int):
 def test_of_what_a_person_says_that_which_is_in_force_is_left_out():
     now = present(READ_ONCE, record())
     (found,) = by_hand({CLICKS: 500.0}, now)
-    assert (found.knob, found.before, found.after) == (CLICKS, 1000, 500)
+    assert (found.limit, found.before, found.after) == (CLICKS, 1000, 500)
     assert (found.why, found.effect) == ("set by hand", "not foreseen")
     assert by_hand({CLICKS: 1000.0}, now) == ()

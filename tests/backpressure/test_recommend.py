@@ -21,7 +21,7 @@ def test_without_enough_history_nothing_is_recommended():
 
 def test_what_was_left_alone_is_told_beside_what_is_recommended():
     found = advised(values={CLICKS: None, **RATES}, rated=None)
-    assert [each.knob for each in found.recommended] == [CLICKS]
+    assert [each.limit for each in found.recommended] == [CLICKS]
     assert found.notes[0].startswith("backpressure rates: left as they are")
 
 

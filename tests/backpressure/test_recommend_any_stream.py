@@ -111,7 +111,7 @@ def test_what_is_recommended_fits_together_and_is_no_more_than_was_measured(
     now = situation(stream, start, most, scaled=scaled)
     found = recommend(history, now, least_gain)
     assert bool(found.recommended) != bool(found.why_not)
-    wanted = {each.knob: each.after for each in found.recommended}
+    wanted = {each.limit: each.after for each in found.recommended}
     with_values(stream, now.values, wanted)  # else the declaration refuses it
     if not wanted:
         return
@@ -123,7 +123,7 @@ def test_what_is_recommended_fits_together_and_is_no_more_than_was_measured(
         assert each.after != each.before
         executors = max(seen.executors, start, seen.most, most or 0)
         bound = fastest * executors * (1 + 1e-9)
-        if each.knob.endswith("OffsetsPerTrigger"):
+        if each.limit.endswith("OffsetsPerTrigger"):
             bound *= now.interval
         assert each.after <= bound, each
 

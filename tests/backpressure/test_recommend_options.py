@@ -144,7 +144,7 @@ class TestOptions:
         assert after(one) == {CLICKS: 1}
         two = {"a.maxOffsetsPerTrigger": 1.0, "b.maxOffsetsPerTrigger": 20_000.0}
         found = advised(values=two)
-        assert [each.knob for each in found.recommended] == ["b.maxOffsetsPerTrigger"]
+        assert [each.limit for each in found.recommended] == ["b.maxOffsetsPerTrigger"]
         assert "a.maxOffsetsPerTrigger: left as it is: not even one" in found.notes[0]
 
     def test_several_sources_share_as_they_do(self):

@@ -4,7 +4,7 @@ import pytest
 
 from dagster_sparkscale.backpressure.advice import of_batch
 from dagster_sparkscale.backpressure.recommend import recommend
-from dagster_sparkscale.backpressure.tunables import (
+from dagster_sparkscale.in_force.limits import (
     INITIAL_RATE,
     MAX_RATE,
     MIN_RATE,
@@ -26,7 +26,7 @@ def of_rates(first=None, least=100.0, most=None, history=None, least_gain=0.2, *
 
 def told(*args, **fields) -> dict[str, tuple]:
     return {
-        each.knob: (each.before, each.after, each.why, each.effect)
+        each.limit: (each.before, each.after, each.why, each.effect)
         for each in of_rates(*args, **fields).recommended
     }
 
@@ -42,7 +42,7 @@ def received(highest=None, first=None, history=None, least_gain=0.2, **fields):
 
 
 def taken(*args, **fields) -> dict[str, float]:
-    return {each.knob: each.after for each in received(*args, **fields).recommended}
+    return {each.limit: each.after for each in received(*args, **fields).recommended}
 
 
 def test_all_of_a_policy_that_two_sources_share():
@@ -125,13 +125,13 @@ def test_the_most_may_be_the_floor_and_not_below_it():
 def test_executors_that_are_added_by_hand_alone_are_not_counted_on():
     limits = {INITIAL_RATE: 900.0, MIN_RATE: 10.0, MAX_RATE: 50_000.0}
     now = in_force(values=limits, rated=1, most=8)
-    found = {each.knob: each.after for each in recommend(minutes(), now, 0.2).recommended}
+    found = {each.limit: each.after for each in recommend(minutes(), now, 0.2).recommended}
     assert found == {MAX_RATE: 1000}
 
 
 def test_all_of_receivers_of_which_there_are_two():
     found = {
-        each.knob: (each.before, each.after, each.why, each.effect)
+        each.limit: (each.before, each.after, each.why, each.effect)
         for each in received(4000.0, 3000.0, receivers=2, start=1).recommended
     }
     assert found == {
