@@ -33,13 +33,6 @@ class Placement:
         return str(sorted(map(len, self.receivers.values()), reverse=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """Why it can't be decided where receivers should be, in words."""
-
-    why: str
-
-
 def moves(receivers: Mapping[str, Sequence[int]], free: Mapping[str, int]) -> tuple[Move, ...]:
     """The moves that balance these receivers, in order; none where they are balanced, or where no
     executor with fewer has a core for another.
@@ -91,8 +84,8 @@ def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int]) -> Move |
     return Move(there[source][-1], source, target)
 
 
-def placement(status: Status, cores_per_task: int) -> Placement | Unsettled:
-    """The executors of a driver's receivers, or why the policy can't decide on them.
+def placement(status: Status, cores_per_task: int) -> Placement | str:
+    """The executors of a driver's receivers, or why the policy can't decide on them, in words.
 
     Args:
         cores_per_task: spark.task.cpus; a receiver takes as many.
@@ -100,23 +93,23 @@ def placement(status: Status, cores_per_task: int) -> Placement | Unsettled:
     for part in ("executors", "receivers"):
         age = (status.ages or {}).get(part, status.spark_age)
         if age is None or age > STALE_AFTER:
-            return Unsettled(f"Spark has told nothing of its {part} of late")
+            return f"Spark has told nothing of its {part} of late"
     if status.receivers is None:
-        return Unsettled("it can't be told where its receivers run")
+        return "it can't be told where its receivers run"
     if status.registered is None or len(status.executors) != status.registered:
-        return Unsettled("its executors are not known")
+        return "its executors are not known"
     if status.removing:
-        return Unsettled(f"executors are leaving ({status.removing})")
+        return f"executors are leaving ({status.removing})"
     ids: dict[str, list[int]] = {executor.id: [] for executor in status.executors}
     for receiver in status.receivers:
         if receiver.moving_to is not None:
             to = f"on its way to executor {receiver.moving_to}"
-            return Unsettled(f"receiver {receiver.stream_id} is {to}")
+            return f"receiver {receiver.stream_id} is {to}"
         if receiver.executor is None:
-            return Unsettled(f"receiver {receiver.stream_id} runs nowhere at the moment")
+            return f"receiver {receiver.stream_id} runs nowhere at the moment"
         if receiver.executor not in ids:
             gone = f"executor {receiver.executor}, which is not registered"
-            return Unsettled(f"receiver {receiver.stream_id} is told of on {gone}")
+            return f"receiver {receiver.stream_id} is told of on {gone}"
         ids[receiver.executor].append(receiver.stream_id)
     free = {
         executor.id: max(0, executor.cores // cores_per_task - len(ids[executor.id]))

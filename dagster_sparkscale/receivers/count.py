@@ -28,6 +28,8 @@ from dagster_sparkscale.capability import Running
 from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.in_force.limits import RECEIVER_MAX
+from dagster_sparkscale.in_force.receiver_counts import count_of
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.quantities import number
 
@@ -47,7 +49,6 @@ LATE_INTERVALS = 2.0
 
 CAPACITY = "capacity"
 """The key of the sensor's cursor under which it is remembered what one receiver can take."""
-MAX_RATE = "spark.streaming.receiver.maxRate"
 _OF_RECEIVERS = ("max_rate", "source")
 """The origins of limits that are declared for each receiver: they show what one can take."""
 _HELD = {"set": "that is set", "tuned": "that was tuned to what the executors do"}
@@ -76,11 +77,13 @@ class Counted:
 def capacity_of(stream: DStream) -> float | None:
     """What one receiver can take by what is declared, in records per second; None: that says
     nothing of it."""
-    count = stream.receiver_policy.count if stream.receiver_policy is not None else None
-    told = [count.capacity if count is not None else None]
-    told.append(stream.limits.max_rate if stream.limits is not None else None)
-    told.append(_rate(stream.spark_conf))
-    return min((rate for rate in told if rate is not None), default=None)
+    count, limits = count_of(stream), stream.limits
+    rates = (
+        count.capacity if count is not None else None,
+        limits.max_rate if limits is not None else None,
+        _rate(stream.spark_conf.get(RECEIVER_MAX, "").strip()),
+    )
+    return min((rate for rate in rates if rate is not None), default=None)
 
 
 def learned(seen: Evaluation, receivers: int | None) -> float | None:
@@ -227,8 +230,7 @@ def _held(seen: Evaluation) -> str:
     return f"its input stands at its limit, and {_HELD[seen.throttled_by or '']}{who}"
 
 
-def _rate(spark_conf: Mapping[str, str]) -> float | None:
-    text = spark_conf.get(MAX_RATE, "").strip()
+def _rate(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() and int(text) else None
 
 

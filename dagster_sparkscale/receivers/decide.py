@@ -14,13 +14,7 @@ from dagster_sparkscale.driver.spark.features import MOVES
 from dagster_sparkscale.in_force.limits import RECEIVER_MAX, read_once
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.receivers.balance import (
-    Placement,
-    Unsettled,
-    moves,
-    no_room,
-    placement,
-)
+from dagster_sparkscale.receivers.balance import Placement, moves, no_room, placement
 from dagster_sparkscale.receivers.count import CAPACITY, Counted, capacity_of, count
 
 _MOVES_IN_WORDS = "moving receivers"
@@ -101,8 +95,8 @@ def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceiv
     if MOVES.id in status.lacks or _MOVES_IN_WORDS in status.missing:
         return "its Spark lacks what moves them"
     there = placement(status, stream.cores_per_task)
-    if isinstance(there, Unsettled):
-        return there.why
+    if isinstance(there, str):
+        return there
     found = moves(there.receivers, there.free)
     return MoveReceivers(found, _why(there)) if found else no_room(there)
 

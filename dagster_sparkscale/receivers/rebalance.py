@@ -23,7 +23,7 @@ from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
-from dagster_sparkscale.receivers.balance import Unsettled, moves, no_room, placement
+from dagster_sparkscale.receivers.balance import moves, no_room, placement
 from dagster_sparkscale.receivers.move import MoveReceiver
 from dagster_sparkscale.receivers.preflight import gone, receiving, running
 
@@ -132,13 +132,13 @@ def _next(
     if request.by_hand:
         return driver, status, by_hand(request, status)
     there = placement(status, stream.cores_per_task)
-    if isinstance(there, Unsettled):
+    if isinstance(there, str):
         if story is not None:
-            story.notes.append(f"no further move is decided: {there.why}")
+            story.notes.append(f"no further move is decided: {there}")
             return driver, status, None
         if requester.decided:
-            raise Overtaken(there.why)
-        raise Refused(f"{stream.name!r}: {there.why}; try again when that is over")
+            raise Overtaken(there)
+        raise Refused(f"{stream.name!r}: {there}; try again when that is over")
     found = moves(there.receivers, there.free)
     return driver, status, found[0] if found else None
 
@@ -148,7 +148,7 @@ def _left(stream: Stream, request: RebalanceRequest, status: Status) -> list[str
     if request.by_hand:
         return [f"receiver {request.receiver} runs on executor {request.executor} already"]
     there = placement(status, stream.cores_per_task)
-    why = None if isinstance(there, Unsettled) else no_room(there)
+    why = None if isinstance(there, str) else no_room(there)
     return [why] if why else []
 
 

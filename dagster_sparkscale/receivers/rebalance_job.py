@@ -7,13 +7,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import (
-    DecidedConfig,
-    Operation,
-    Report,
-    Streams,
-    rounded,
-)
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
 from dagster_sparkscale.receivers.rebalance import Rebalanced, RebalanceRequest, rebalance
 
 

@@ -95,11 +95,7 @@ def _checked(stream: Stream, request: RecountRequest) -> tuple[DStream, Receiver
 
 
 def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
-    """Refuse as many receivers as would take every core that the stream can have.
-
-    Raises:
-        Refused: the executors have no room for so many.
-    """
+    """Refuse as many receivers as would take every core that the stream can have."""
     most = most_executors(stream, status)
     if most is None:
         return

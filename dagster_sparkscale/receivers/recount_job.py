@@ -6,13 +6,7 @@ from pydantic import Field
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.operations import (
-    DecidedConfig,
-    Operation,
-    Report,
-    Streams,
-    rounded,
-)
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
 from dagster_sparkscale.receivers.recount import Recounted, RecountRequest, recount
 
 

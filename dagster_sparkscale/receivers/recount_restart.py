@@ -106,12 +106,12 @@ def go_back(
     """
     requester.tell(f"putting back {story.before} receivers: {error}")
     said = f"{stream.name!r}: the number of receivers was not changed"
-    stay = f"{stream.name!r}: {request.receivers} receivers stay set, as "
+    stay = f"{stream.name!r}: {request.receivers} receivers stay set"
 
     def back(record: Record) -> Record:
         # One that has run has received something by now.
         if record.epoch > before.epoch + 1:
-            raise NotDone(f"{stay}driver {record.epoch} runs with them, or has: {error}")
+            raise NotDone(f"{stay}, as driver {record.epoch} runs with them, or has: {error}")
         # As before: the new one was never remembered, and the driver has ended all the same.
         if record.receivers_generation not in (story.generation, before.receivers_generation):
             raise NotDone(f"{said} by this run, but by another since. It failed of: {error}")
@@ -120,39 +120,24 @@ def go_back(
     start = Start(cause=KEPT, unless_stopped=True, start_wait=0.0)
     ended = isinstance(error, NeverRan)
     came = trial.put_back(cluster, stream, requester, before.epoch, back, start, seen_to_end=ended)
-    raise NotDone(_said(came, request, story, said, stay, error)) from error
-
-
-def _said(
-    came: trial.PutBack,
-    request: RecountRequest,
-    story: Recounted,
-    said: str,
-    stay: str,
-    error: Exception,
-) -> str:
-    """What is so now, once the number of before was to be put back."""
-    again = f"{said}: {story.before} are remembered again"
+    said_of = {"before": story.before, "wanted": request.receivers, "error": error}
     runs = came.driver.epoch if came.driver is not None else None
-    match came.ending:
-        case "in force":
-            return (
-                f"{said}, and driver {runs} was started with {story.before} as before. With "
-                f"{request.receivers} it failed of: {error}"
-            )
-        case "stopped":
-            return f"{again}, and it was stopped. It failed of: {error}"
-        case "start failed":
-            return (
-                f"{again}, but a start with them has failed, too: {came.error}. The first one "
-                f"failed of: {error}"
-            )
-        case "lives":
-            return f"{stay}driver {runs} runs with them, or has: {error}"
-        case "not known":
-            why = f"whether a driver runs with them can't be told ({came.error})"
-        case "not remembered":
-            why = f"they could not be put back: {came.error}"
-    # Whoever is cut off from the store does not know whether it has the new number.
-    stay = f"{request.stream!r}: {request.receivers} receivers stay set, if they were remembered"
-    return f"{stay}, as {why}. It failed of: {error}"
+    raise NotDone(
+        _SAID[came.ending].format(said=said, stay=stay, runs=runs, why=came.error, **said_of)
+    ) from error
+
+
+# Whoever is cut off from the store does not know whether it has the new number.
+_SAID = {
+    "in force": "{said}, and driver {runs} was started with {before} as before. With {wanted} it "
+    "failed of: {error}",
+    "stopped": "{said}: {before} are remembered again, and it was stopped. It failed of: {error}",
+    "start failed": "{said}: {before} are remembered again, but a start with them has failed, too: "
+    "{why}. The first one failed of: {error}",
+    "lives": "{stay}, as driver {runs} runs with them, or has: {error}",
+    "not known": "{stay}, if they were remembered, as whether a driver runs with them can't be "
+    "told ({why}). It failed of: {error}",
+    "not remembered": "{stay}, if they were remembered, as they could not be put back: {why}. It "
+    "failed of: {error}",
+}
+"""What is so by how putting back the number of before has ended."""

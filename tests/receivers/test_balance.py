@@ -10,7 +10,6 @@ from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.balance import (
     Placement,
-    Unsettled,
     moves,
     no_room,
     placement,
@@ -168,8 +167,8 @@ THREE = status(
 
 def why_not(**fields: object) -> str:
     found = placement(altered(THREE, **fields), 1)
-    assert isinstance(found, Unsettled)
-    return found.why
+    assert isinstance(found, str)
+    return found
 
 
 class TestPlacement:
