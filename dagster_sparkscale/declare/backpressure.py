@@ -83,15 +83,12 @@ class BackpressurePolicy(Declaration, Part):
         least = f"min_rate = {self.min_rate:g}"
         if "min_rate" not in self.model_fields_set:
             least += ", its default; give a lower min_rate as well"
-        if self.max_rate is not None and self.max_rate < self.min_rate:
-            raise ValueError(f"max_rate = {self.max_rate:g}: must be at least {least}")
-        first = self.initial_rate
-        if first is not None and first < self.min_rate:
-            raise ValueError(f"initial_rate = {first:g}: must be at least {least}")
-        if first is not None and self.max_rate is not None and first > self.max_rate:
-            raise ValueError(
-                f"initial_rate = {first:g}: must be at most max_rate = {self.max_rate:g}"
-            )
+        first, most = self.initial_rate, self.max_rate
+        for field, rate in (("max_rate", most), ("initial_rate", first)):
+            if rate is not None and rate < self.min_rate:
+                raise ValueError(f"{field} = {rate:g}: must be at least {least}")
+        if first is not None and most is not None and first > most:
+            raise ValueError(f"initial_rate = {first:g}: must be at most max_rate = {most:g}")
         return self
 
     @model_validator(mode="after")

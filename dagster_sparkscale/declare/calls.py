@@ -36,10 +36,7 @@ def called_right(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callabl
 
 
 def _fault(
-    signature: inspect.Signature,
-    given: int,
-    named: Mapping[str, object],
-    hints: Mapping[str, str],
+    signature: inspect.Signature, given: int, named: Mapping[str, object], hints: Mapping[str, str]
 ) -> str | None:
     known = signature.parameters
     for name in named:

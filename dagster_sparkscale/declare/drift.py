@@ -66,10 +66,7 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
 
 
 def executors_at_start(
-    stream: Stream,
-    last: int | None,
-    before: Mapping[str, str] | None,
-    pinned: int | None = None,
+    stream: Stream, last: int | None, before: Mapping[str, str] | None, pinned: int | None = None
 ) -> int:
     """How many executors a new driver of `stream` begins with.
 

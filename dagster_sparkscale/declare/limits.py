@@ -192,12 +192,6 @@ class StreamingLimits(Declaration, Part):
                 raise ValueError(f"{low} = {given:g}: must be at most {high} = {limit:g}")
         return self
 
-    @property
-    def rates(self) -> dict[str, float | None]:
-        """The rates above which nothing is taken, and what Spark's estimator keeps to, by field."""
-        fields = ("initial_rate", "max_rate", "min_rate")
-        return {field: getattr(self, field) for field in fields}
-
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
         given = {name: getattr(self, field) for field, name in self.spark_settings.items()}
         return {name: str(value).lower() for name, value in given.items() if value is not None}
@@ -229,7 +223,8 @@ class StreamingLimits(Declaration, Part):
                     f"limits.initial_rate = {self.initial_rate}: drop it, or give "
                     "limits.backpressure_enabled=True; without that it is heeded by receivers alone"
                 )
-        check_rates("limits", self.rates, stream.batch_interval)
+        rates = {field: getattr(self, field) for field in ("initial_rate", "max_rate", "min_rate")}
+        check_rates("limits", rates, stream.batch_interval)
 
     def _check_beside(self, policy: BackpressurePolicy) -> None:
         if self.backpressure_enabled:

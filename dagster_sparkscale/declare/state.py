@@ -6,7 +6,7 @@ Pure.
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StrictBool, field_validator
+from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
 from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, Whole
@@ -33,9 +33,7 @@ class State(Declaration, Part):
         PLAN: "the operation reconfigure_state",
     }
     drifts: ClassVar[Mapping[str, Drift]] = {
-        "state.key_groups": Drift(
-            "for queries that have not run yet; it is fixed once one has",
-        ),
+        "state.key_groups": Drift("for queries that have not run yet; it is fixed once one has"),
         "state.partitions": Drift(
             "for queries that have not run yet; reconfigure_state changes others"
         ),
@@ -72,17 +70,12 @@ class State(Declaration, Part):
     def groups(self) -> KeyGroups:
         return KeyGroups(self.key_groups)
 
-    @field_validator("maintenance")
+    @field_validator("maintenance", "timezone")
     @classmethod
-    def _is_a_schedule(cls, value: str | None) -> str | None:
-        if value is not None:
+    def _dagster_takes_it(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.field_name == "maintenance":
             check_cron("maintenance", value)
-        return value
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_a_timezone(cls, value: str | None) -> str | None:
-        if value is not None:
+        elif value is not None:
             check_timezone("timezone", value)
         return value
 
@@ -117,10 +110,7 @@ class State(Declaration, Part):
         # new begins with a number that divides its key groups, and gives every core something to
         # do.
         cores = (stream.bounds.maximum or stream.bounds.initial) * stream.tasks_at_a_time
-        return {
-            STATE_PROVIDER: _ROCKSDB,
-            SHUFFLE_PARTITIONS: str(self.groups.covering(cores)),
-        }
+        return {STATE_PROVIDER: _ROCKSDB, SHUFFLE_PARTITIONS: str(self.groups.covering(cores))}
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
         made = {KEY_GROUPS: str(self.key_groups)}

@@ -52,8 +52,7 @@ class DStream(Stream):
     """How many receivers the program starts. Each takes one core for good."""
 
     receiver_policy: Annotated[
-        ReceiverPolicy | None,
-        is_a(ReceiverPolicy, "a ReceiverPolicy, such as ReceiverPolicy()"),
+        ReceiverPolicy | None, is_a(ReceiverPolicy, "a ReceiverPolicy, such as ReceiverPolicy()")
     ] = None
     """The policy of their executors and their number. None: no executor with receivers is removed,
     and they stay where Spark has put them."""

@@ -5,7 +5,6 @@ that a core is free for, then the next. The last wave takes as long as a full on
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.key_groups import KeyGroups
@@ -20,13 +19,6 @@ WORTH = 2
 """A change that is worth its restart is at least by this factor."""
 BUSY = 0.9
 """R from which batches take about all of their time, as the thresholds of policies have it."""
-
-
-class _Need(NamedTuple):
-    """What one reason wants."""
-
-    tasks: int
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +111,15 @@ def recommend(
     needs, unknown = _needs(rows, size, cores, bounds.maximum, executors, rows_per_partition)
     if not needs:
         return Recommendation(partitions, False, unknown)
-    most = max(need.tasks for need in needs)
+    most = max(tasks for tasks, _ in needs)
     target = groups.covering(most)
     capped = (f"there are no more than {groups.count} key groups",) if most > groups.count else ()
-    words = tuple(need.words for need in needs)
+    words = tuple(why for _, why in needs)
     if partitions is None:
         unknown = ("how many partitions there are is not known", *unknown)
         return Recommendation(target, False, (*words, *capped, *unknown))
     if most >= WORTH * partitions and target >= WORTH * partitions:
-        why = tuple(need.words for need in needs if need.tasks >= WORTH * partitions)
+        why = tuple(why for tasks, why in needs if tasks >= WORTH * partitions)
         idle = _idle(partitions, cores, executors, ratio)
         return Recommendation(target, True, (*why, *idle, *capped, *unknown))
     if (
@@ -159,15 +151,15 @@ def _needs(
     maximum: int | None,
     executors: int | None,
     rows_per_partition: int,
-) -> tuple[list[_Need], tuple[str, ...]]:
-    """How many partitions each reason wants, and what is not known."""
+) -> tuple[list[tuple[int, str]], tuple[str, ...]]:
+    """How many partitions each reason wants, with the reason in words; and what is not known."""
     needs, unknown = [], []
     most = executors if maximum is None else maximum
     if most:
         undeclared = ", and no maximum is declared" if maximum is None else ""
         at_a_time = _counted(most * cores, "task")
         of_cores = f"{_counted(most, 'executor')} of {_counted(cores, 'core')}"
-        needs.append(_Need(most * cores, f"{of_cores} run {at_a_time} at a time{undeclared}"))
+        needs.append((most * cores, f"{of_cores} run {at_a_time} at a time{undeclared}"))
     else:
         unknown.append("how many executors there may be is not known")
     if rows is None:
@@ -175,13 +167,13 @@ def _needs(
     else:
         wanted = max(1, -(-rows // rows_per_partition))
         each = f"{_counted(wanted, 'partition')} of at most {rows_per_partition:,}"
-        needs.append(_Need(wanted, f"{rows:,} rows fill {each}"))
+        needs.append((wanted, f"{rows:,} rows fill {each}"))
     if size is None:
         unknown.append("how large the state is is not known")
     else:
         wanted = max(1, -(-size // BYTES_PER_PARTITION))
         each = f"{_counted(wanted, 'partition')} of at most {_mib(BYTES_PER_PARTITION)}"
-        needs.append(_Need(wanted, f"{_mib(size)} fill {each}"))
+        needs.append((wanted, f"{_mib(size)} fill {each}"))
     return needs, tuple(unknown)
 
 

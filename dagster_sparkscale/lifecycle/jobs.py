@@ -12,12 +12,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, Start, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.observe.state import in_progress
-from dagster_sparkscale.operations import (
-    Operation,
-    OperationConfig,
-    Report,
-    Streams,
-)
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
 
 LONGEST_STOP = 24 * 3600.0
 """Seconds; what an agent takes for meant at most."""
@@ -96,10 +91,7 @@ def stop_by_name(
 
 
 STOP: Operation[StopConfig, Any] = Operation(
-    "stop",
-    "Stop a stream. It stays stopped until its asset is materialized.",
-    StopConfig,
-    _stop,
+    "stop", "Stop a stream. It stays stopped until its asset is materialized.", StopConfig, _stop
 )
 
 

@@ -1,7 +1,8 @@
 """Whether a driver that failed is started again, and when. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.base import Driver
@@ -47,11 +48,8 @@ def recover(
         # The next one would be refused as well, or would take from another what that works on.
         return Hold(WithRemedy(failed, "; ", Remedy.START_ONCE_SETTLED), gave_up=True)
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
-    counted = [
-        submission
-        for submission in _since_the_last_by_hand(history)
-        if ended - policy.within < submission.at <= now
-    ]
+    since_by_hand = takewhile(lambda each: each.cause in ("recovery", ATTEMPT), reversed(history))
+    counted = [each for each in since_by_hand if ended - policy.within < each.at <= now]
     attempts = len(counted)
     error = last_refusal(history)
     refusal = f"; the last restart was refused: {error}" if error else ""
@@ -59,27 +57,13 @@ def recover(
         often = f" after {attempts} restarts within {policy.within:g} s: giving up; mend it and "
         return Hold(WithRemedy(failed, often, Remedy.START_AGAIN, refusal), gave_up=True)
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
-    last = [at for at in (ended, *_attempts_at(counted)) if at <= now]
+    # Attempts are restarts that were begun and never came to a launch.
+    attempted = (each.at for each in counted if each.cause == ATTEMPT)
+    last = [at for at in (ended, *attempted) if at <= now]
     due = max(last) + delay if last else now
     if now < due:
         # A moment, not a number of seconds: it is read for minutes after.
-        wait = f"at {_time_of_day(due)} UTC"
+        minutes, seconds = divmod(int(due) % 86400, 60)
+        wait = f"at {minutes // 60:02}:{minutes % 60:02}:{seconds:02} UTC"
         return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} {wait}{refusal}")
     return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}{refusal}")
-
-
-def _since_the_last_by_hand(history: Sequence[Submission]) -> Iterator[Submission]:
-    for submission in reversed(history):
-        if submission.cause not in ("recovery", ATTEMPT):
-            return
-        yield submission
-
-
-def _attempts_at(counted: Sequence[Submission]) -> Iterator[float]:
-    """When restarts were begun that never came to a launch."""
-    return (submission.at for submission in counted if submission.cause == ATTEMPT)
-
-
-def _time_of_day(at: float) -> str:
-    minutes, seconds = divmod(int(at) % 86400, 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"

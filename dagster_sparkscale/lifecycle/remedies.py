@@ -18,12 +18,7 @@ from dagster_sparkscale.clusters.records.overtaking import (
 )
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.lifecycle.jobs import StopConfig, stop_by_name
-from dagster_sparkscale.operations import (
-    OperationConfig,
-    Report,
-    Streams,
-    job_of,
-)
+from dagster_sparkscale.operations import OperationConfig, Report, Streams, job_of
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)

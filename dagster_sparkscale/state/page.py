@@ -63,9 +63,7 @@ def of_queries(status: Status | None) -> str:
 def sentence(change: Reconfiguration) -> str:
     """What came of a change: when, from how many partitions to how many, and how long it took."""
     numbers = f"{_known(change.before)} -> {_known(change.after)} partitions"
-    took = ""
-    if change.seconds:
-        took = f" after {sum(change.seconds.values()):.1f} s"
+    took = f" after {sum(change.seconds.values()):.1f} s" if change.seconds else ""
     reason = f": {change.reason}" if change.reason else ""
     at = clock(change.began_at)
     return f"last reconfigured at {at}: {change.query!r}, {numbers}, {change.outcome}{took}{reason}"

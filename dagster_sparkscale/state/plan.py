@@ -15,12 +15,16 @@ from dagster_sparkscale.driver.spark.releases import is_before
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.observe.evaluation import evaluate
 from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
-from dagster_sparkscale.observe.status import Query, QueryState, Status
+from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
-from dagster_sparkscale.state import cost
 
 LEAST_SPARK = "4.2"
 """The first Spark that changes the partitions of state."""
+ROWS_PER_SECOND = 100_000.0
+"""State rows that are changed in a second where nothing is known of a query: two cores took 27 s
+for the rewriting of 5 million, and 4 to 10 s more for both fingerprints."""
+AT_LEAST = 10.0
+"""Seconds that Spark's jobs and the checkpoint's logs take, however small the state is."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ def aim(
     if not changes and barred:
         return Barred("; ".join(dict.fromkeys(barred)))
     if not changes:
-        return Settled("; ".join(_settled(each) for each in wanted))
+        has = [f"query {q.query!r} has {q.before} partitions already, as {q.why}" for q in wanted]
+        return Settled("; ".join(has))
     chosen, left = _of_one_number(changes)
     names = tuple(each.query for each in chosen)
     plan = StatePlan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
@@ -259,13 +264,29 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
         moves=_moves(state, kept.partitions, after),
         rows=kept.rows,
         bytes=kept.bytes,
-        seconds=cost.seconds(kept.rows, last_change(status, name)),
+        seconds=seconds_of_change(kept.rows, last_change(status, name)),
     )
     if found.after != found.before:
-        _refuse_misfit(state, found.after)
+        if why_not := state.groups.why_not(after, state.plain_hash):
+            raise _No(f"partitions = {after}: {why_not}")
         if not asked.again:
             _refuse_to_repeat(status, found)
     return found
+
+
+def seconds_of_change(rows: int | None, earlier: Reconfiguration | None = None) -> float | None:
+    """Seconds that a change may take; None where the rows are not known.
+
+    Args:
+        rows: of the state.
+        earlier: a change of the same query, by whose rate this one is judged.
+    """
+    if rows is None:
+        return None
+    if earlier is not None and earlier.outcome == "changed" and earlier.rows and earlier.seconds:
+        # What a smaller state takes less is not known.
+        return sum(earlier.seconds.values()) * max(1.0, rows / earlier.rows)
+    return AT_LEAST + rows / ROWS_PER_SECOND
 
 
 def _recommended(
@@ -297,11 +318,6 @@ def _recommended(
 def _moves(state: State, before: int, after: int) -> str:
     # What is no number of partitions is refused in words of its own.
     return str(state.groups.moves(before, after)) if min(before, after) > 0 else ""
-
-
-def _refuse_misfit(state: State, partitions: int) -> None:
-    if why := state.groups.why_not(partitions, state.plain_hash):
-        raise _No(f"partitions = {partitions}: {why}")
 
 
 def _refuse_to_repeat(status: Status, each: OfQuery) -> None:
@@ -344,9 +360,7 @@ def _of_one_number(changes: Sequence[OfQuery]) -> tuple[tuple[OfQuery, ...], tup
 
 def _reverted(state: State, asked: Asked) -> str | None:
     """What changes back what was asked for, unless it is what is declared."""
-    if asked.partitions is None or asked.partitions == state.partitions:
-        return None
-    if state.maintenance is None:
+    if asked.partitions in (None, state.partitions) or state.maintenance is None:
         return None
     window = f"the window at {state.maintenance!r} ({state.timezone or 'UTC'})"
     if state.partitions is None:
@@ -355,7 +369,3 @@ def _reverted(state: State, asked: Asked) -> str | None:
         f"declared is {state.partitions}: {window} changes it back; declare "
         f"partitions={asked.partitions} to keep it"
     )
-
-
-def _settled(each: OfQuery) -> str:
-    return f"query {each.query!r} has {each.before} partitions already, as {each.why}"

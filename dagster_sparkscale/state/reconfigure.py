@@ -30,6 +30,8 @@ from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, a
 
 CAUSE = "reconfigure state"
 """The cause of a start in the history of submissions."""
+_ANSWERS = 10.0
+"""Seconds that the agent has to answer."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,12 @@ class Reconfigured:
 
 
 def look(
-    cluster: ClusterManager, stream: Stream, asked: Asked, *, id: str, timeout: float = 10.0
+    cluster: ClusterManager, stream: Stream, asked: Asked, *, id: str
 ) -> tuple[Driver | None, Aim]:
     """The stream's newest driver, and what is to be done about its state.
 
     Args:
         id: of the plan.
-        timeout: seconds that the agent has to answer.
 
     Raises:
         ClusterError: the cluster manager can't be asked.
@@ -70,7 +71,7 @@ def look(
     status: Status | None = None
     if driver is not None and driver.state.alive:
         with suppress(AgentUnreachable, AgentRefused):
-            status = cluster.status(driver, timeout=timeout)
+            status = cluster.status(driver, timeout=_ANSWERS)
     if status is not None and driver is not None and status.epoch != driver.epoch:
         status = None
     return driver, aim(stream, driver, status, asked, id=id)
@@ -186,11 +187,7 @@ def _cut(with_plan: Driver, now: Driver) -> str:
 
 
 def _without_the_plan(
-    cluster: ClusterManager,
-    stream: Stream,
-    now: Driver,
-    requester: Requester,
-    cut: str,
+    cluster: ClusterManager, stream: Stream, now: Driver, requester: Requester, cut: str
 ) -> Driver:
     """A driver that undoes or closes what was begun: one that has come meanwhile, or a new one."""
     if now.state.alive:

@@ -12,13 +12,7 @@ from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
-from dagster_sparkscale.operations import (
-    DecidedConfig,
-    Operation,
-    Report,
-    Streams,
-    rounded,
-)
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
 from dagster_sparkscale.state.follow import in_words
 from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
@@ -75,10 +69,7 @@ def _carry_out(
     # Without a declaration it is refused before it is waited for.
     within = stream.state.within if stream.state is not None else 0.0
     came = reconfigure(
-        cluster,
-        stream,
-        ReconfigureRequest(asked, id, within),
-        requester.of(config.query),
+        cluster, stream, ReconfigureRequest(asked, id, within), requester.of(config.query)
     )
     if isinstance(came, Settled):
         return _settled(config, came)
@@ -87,8 +78,7 @@ def _carry_out(
 
 def _settled(config: ReconfigureConfig, found: Settled) -> Report:
     return Report(
-        f"nothing to do: {found.why}",
-        {"ending": "nothing to do", "dry_run": config.dry_run},
+        f"nothing to do: {found.why}", {"ending": "nothing to do", "dry_run": config.dry_run}
     )
 
 

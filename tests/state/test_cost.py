@@ -1,6 +1,7 @@
 import pytest
 
-from dagster_sparkscale.state.cost import AT_LEAST, ROWS_PER_SECOND, seconds
+from dagster_sparkscale.state.plan import AT_LEAST, ROWS_PER_SECOND
+from dagster_sparkscale.state.plan import seconds_of_change as seconds
 from tests.state.saying import change
 
 
