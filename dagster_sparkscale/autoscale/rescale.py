@@ -17,13 +17,7 @@ from dagster_sparkscale.clusters.requests import Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.observe.receivers import (
-    active,
-    away,
-    in_words,
-    relaunched_since,
-    spread,
-)
+from dagster_sparkscale.observe.receivers import active, away, in_words, relaunched_since, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 

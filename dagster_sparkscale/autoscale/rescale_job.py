@@ -10,13 +10,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import (
-    DecidedConfig,
-    Operation,
-    Report,
-    Streams,
-    rounded,
-)
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
 
 
 class RescaleConfig(DecidedConfig):
@@ -24,8 +18,7 @@ class RescaleConfig(DecidedConfig):
 
     target: int | None = Field(default=None, description="Executors wanted, absolute.")
     delta: int | None = Field(
-        default=None,
-        description="Executors more than are registered now and stay; below 0: fewer.",
+        default=None, description="Executors more than are registered now and stay; below 0: fewer."
     )
     wait_seconds: float = Field(
         default=120.0, ge=0, description="How long to wait for the executors to come or go."
@@ -49,10 +42,7 @@ def _carry_out(
     requester: Requester,
 ) -> Report:
     request = RescaleRequest(
-        stream=stream.name,
-        target=config.target,
-        delta=config.delta,
-        wait=config.wait_seconds,
+        stream=stream.name, target=config.target, delta=config.delta, wait=config.wait_seconds
     )
     cluster = streams.cluster(context)
     story = rescale(cluster, stream, request, requester)

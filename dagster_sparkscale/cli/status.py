@@ -44,11 +44,7 @@ PIPED = 160
 @click.option("--json", "as_json", is_flag=True, help="All that is known, as JSON, once.")
 @click.option("--once", is_flag=True, help="One table; also where the output is no terminal.")
 @click.option(
-    "--every",
-    metavar="SECONDS",
-    type=Finite(1),
-    default=5.0,
-    help="Between two looks. Default: 5.",
+    "--every", metavar="SECONDS", type=Finite(1), default=5.0, help="Between two looks. Default: 5."
 )
 @on_a_target
 def status(where: Target, as_json: bool, once: bool, every: float) -> None:

@@ -73,11 +73,7 @@ class Part:
         return batch
 
     def before_query(
-        self,
-        session: Any,
-        options: Mapping[str, str],
-        table: str | None,
-        label: Label,
+        self, session: Any, options: Mapping[str, str], table: str | None, label: Label
     ) -> KnownState | None:
         """Prepare a query that the program is about to start, as `StructuredStreaming` has it."""
         return None

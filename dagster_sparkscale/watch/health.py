@@ -124,10 +124,7 @@ def _hangs(status: Status) -> str | None:
 
 
 def _completing(
-    sighting: Sighting,
-    seen: Evaluation | None,
-    busy: str | None,
-    faults: Mapping[Health, Finding],
+    sighting: Sighting, seen: Evaluation | None, busy: str | None, faults: Mapping[Health, Finding]
 ) -> Finding:
     status = sighting.status
     if status is None or seen is None:

@@ -52,11 +52,7 @@ class RemoteAgent:
         return status if rest is None else self.change(rest, timeout, operation)
 
     def stop(
-        self,
-        graceful: bool,
-        patience: float,
-        timeout: float = 10.0,
-        operation: int | None = None,
+        self, graceful: bool, patience: float, timeout: float = 10.0, operation: int | None = None
     ) -> None:
         """Ask the driver to end, within `patience` seconds; returns when it has agreed to.
 

@@ -9,12 +9,7 @@ from pathlib import Path
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folders import refuse_if_not_private
-from dagster_sparkscale.clusters.java import (
-    java_home,
-    java_version,
-    refuse_if_too_old,
-    spark_home,
-)
+from dagster_sparkscale.clusters.java import java_home, java_version, refuse_if_too_old, spark_home
 from dagster_sparkscale.declare.stream import Stream
 
 

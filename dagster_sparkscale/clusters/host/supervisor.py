@@ -325,10 +325,7 @@ def _await(driver: "subprocess.Popen[bytes]") -> int:
 
 
 def supervise(
-    directory: Path,
-    command: list[str],
-    patience: float = LEFTOVER_SECONDS,
-    umask: int = -1,
+    directory: Path, command: list[str], patience: float = LEFTOVER_SECONDS, umask: int = -1
 ) -> int:
     """Run `command` until it and all it has started have ended; returns its exit code.
 

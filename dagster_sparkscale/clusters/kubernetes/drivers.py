@@ -11,12 +11,7 @@ from dagster_sparkscale.clusters.fate import Fate, Observed
 from dagster_sparkscale.clusters.kubernetes import executors, names, notes, pod_fate, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
-from dagster_sparkscale.clusters.kubernetes.manifests import (
-    CERTIFICATE,
-    CONTAINER,
-    TOKEN,
-    text_of,
-)
+from dagster_sparkscale.clusters.kubernetes.manifests import CERTIFICATE, CONTAINER, TOKEN, text_of
 from dagster_sparkscale.clusters.kubernetes.snapshot import DRIVERS, Snapshot
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver

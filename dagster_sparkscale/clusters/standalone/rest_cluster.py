@@ -63,7 +63,7 @@ class StandaloneRestCluster(StateFolderCluster):
     )
     web_urls: list[str] = Field(
         description='Web UIs of the masters, such as ["http://host:8080"]. Those of the workers, '
-        "which the masters name, must be reached from here too.",
+        "which the masters name, must be reached from here too."
     )
     python: str = Field(
         default="python3",

@@ -207,13 +207,7 @@ class ResourceManager:
     def _who(self) -> str:
         return ", ".join(self.urls)
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        query: dict[str, str],
-        body: Any = None,
-    ) -> Any:
+    def _ask(self, method: str, path: str, query: dict[str, str], body: Any = None) -> Any:
         faults = []
         for url in self.urls:
             try:

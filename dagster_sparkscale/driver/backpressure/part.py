@@ -13,12 +13,7 @@ from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, sho
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
 from dagster_sparkscale.driver.spark.looks import EVERY as SELDOM
 from dagster_sparkscale.driver.spark.looks import Look
-from dagster_sparkscale.driver.wire import (
-    BACKPRESSURE,
-    DECLARED_FIRST_RATE,
-    RATES,
-    Batch,
-)
+from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, Batch
 
 from .limiter import Limiter
 from .plan import BadEstimatorPlan, plan_of

@@ -10,14 +10,7 @@ from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch, Query, QueryState
 
 from .history import History
-from .progress import (
-    backlog,
-    limit_by_options,
-    milliseconds,
-    planning,
-    state_of,
-    why_it_died,
-)
+from .progress import backlog, limit_by_options, milliseconds, planning, state_of, why_it_died
 from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
 
 Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]

@@ -53,10 +53,7 @@ class Executors:
     """
 
     def __init__(
-        self,
-        jvm: Jvm,
-        private: PrivateSpark,
-        clock: Callable[[], float] = time.monotonic,
+        self, jvm: Jvm, private: PrivateSpark, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._jvm = jvm
         self._private = private

@@ -51,10 +51,7 @@ class Keeper:
     """
 
     def __init__(
-        self,
-        guard: Guard,
-        private: PrivateSpark,
-        clock: Callable[[], float] = time.monotonic,
+        self, guard: Guard, private: PrivateSpark, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.guard = guard
         self._private = private

@@ -7,12 +7,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.ending.drain import WRITE_AHEAD
 from dagster_sparkscale.driver.executors.guard import Held
-from dagster_sparkscale.driver.spark.features import (
-    MOVES,
-    PROCESSED,
-    RECEIVERS,
-    PrivateSpark,
-)
+from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS, PrivateSpark
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.wire import Receiver, Relaunch

@@ -87,12 +87,7 @@ def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
 
 
 def fingerprint(
-    session: Any,
-    checkpoint: str,
-    of: Iterable[Store],
-    batch: int,
-    partitions: int,
-    key_groups: int,
+    session: Any, checkpoint: str, of: Iterable[Store], batch: int, partitions: int, key_groups: int
 ) -> Fingerprint:
     """The fingerprint of the state as batch `batch` has left it in `partitions` partitions.
 

@@ -25,11 +25,7 @@ class StatePart(Part):
         )
 
     def before_query(
-        self,
-        session: Any,
-        options: Mapping[str, str],
-        table: str | None,
-        label: Label,
+        self, session: Any, options: Mapping[str, str], table: str | None, label: Label
     ) -> Known | None:
         assert self._hook is not None
         return self._hook.before_start(session, options, table, label)

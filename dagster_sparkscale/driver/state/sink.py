@@ -30,10 +30,7 @@ def pass_over(session: Any, output: str, batch: int) -> None:
         return
     sinks = session._jvm.org.apache.spark.sql.execution.streaming.sinks
     log = sinks.FileStreamSinkLog(
-        _VERSION,
-        session._jsparkSession,
-        f"{folder.path}/{LOG}",
-        session._jvm.scala.Option.empty(),
+        _VERSION, session._jsparkSession, f"{folder.path}/{LOG}", session._jvm.scala.Option.empty()
     )
     # By Spark itself: every so many batches an entry has all that were before.
     log.add(batch, session._sc._gateway.new_array(sinks.SinkFileStatus, 0))

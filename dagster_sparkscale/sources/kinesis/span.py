@@ -106,10 +106,7 @@ class Governor:
             # Half way only when it gets shorter: one slow batch is not the rule.
             span_ms = min(self.span_ms, (wanted + self.span_ms) / 2)
         return replace(
-            self,
-            span_ms=max(self.duration_ms / SHARE, span_ms),
-            fixed_ms=fixed_ms,
-            other=other,
+            self, span_ms=max(self.duration_ms / SHARE, span_ms), fixed_ms=fixed_ms, other=other
         )
 
     def _compared(self, cycle_ms: float, covered_ms: float) -> tuple[float, tuple[float, float]]:
