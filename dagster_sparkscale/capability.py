@@ -48,16 +48,8 @@ def _none(*_: Any) -> None:
     return None
 
 
-def _empty(*_: Any) -> Mapping[str, Any]:
+def _empty(*_: Any) -> Any:
     return {}
-
-
-def _no_schedules(streams: Streams, operations: Operations) -> list[dg.ScheduleDefinition]:
-    return []
-
-
-def _no_faults(situation: Situation) -> Iterator[tuple[Health, Finding]]:
-    return iter(())
 
 
 def _as_before(situation: Running, decision: Any) -> Any:
@@ -71,7 +63,7 @@ class Capability:
     name: str
     operations: tuple[Operation[Any, Any], ...] = ()
     """What can be done to a stream by it."""
-    schedules: Callable[[Streams, Operations], Sequence[dg.ScheduleDefinition]] = _no_schedules
+    schedules: Callable[[Streams, Operations], Sequence[dg.ScheduleDefinition]] = _empty
     busy: Callable[[Status], str | None] = _none
     """What the driver is in the middle of, in words: until it is over, all decisions are to hold,
     and no batch is missed."""
@@ -79,7 +71,7 @@ class Capability:
     """The policy's decision on executors, as it fits what the capability knows."""
     decide: Callable[[Running, Hold], Decision] = _as_before
     """What should happen where the executors are left as they are; or why nothing should."""
-    faults: Callable[[Situation], Iterator[tuple[Health, Finding]]] = _no_faults
+    faults: Callable[[Situation], Iterator[tuple[Health, Finding]]] = _empty
     """What is wrong, each under the health check that it fails."""
     learn: Callable[[Running], Mapping[str, float]] = _empty
     """What is known of the stream from now on, under the capability's own keys of the cursor. What

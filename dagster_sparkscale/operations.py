@@ -165,13 +165,6 @@ def joined(notes: Sequence[str]) -> str:
     return "; ".join(notes) or "none"
 
 
-def nothing_to_do(epoch: int | None, why: Overtaken) -> Report:
-    """The report of an operation that was asked for something which is not so any more."""
-    return Report(
-        f"nothing to do: {why}", {"ending": "overtaken", "notes": str(why), "epoch": epoch}
-    )
-
-
 C = TypeVar("C", bound=OperationConfig)
 D = TypeVar("D", bound=Decision)
 
@@ -289,7 +282,9 @@ def job_of(
             try:
                 report = act(context, streams, stream, config, requester)
             except Overtaken as why:
-                report = nothing_to_do(epoch, why)
+                # It was asked for something which is not so any more.
+                over = {"ending": "overtaken", "notes": str(why), "epoch": epoch}
+                report = Report(f"nothing to do: {why}", over)
         _publish(context, streams.asset_key(context, stream), config, report)
 
     run.__annotations__["config"] = create_model(

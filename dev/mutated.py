@@ -155,7 +155,11 @@ _OTHER_TESTS: Modules = {
         "autoscale/test_warm_up*.py",
         "observe/test_evaluation*.py",
     ),
-    "observe/end_report.py": ("observe/test_end_report*.py", "observe/test_raised*.py"),
+    "observe/end_report.py": (
+        "observe/test_end_report*.py",
+        "observe/test_raised*.py",
+        "observe/test_stop_report*.py",
+    ),
     "observe/throttling.py": ("autoscale/test_beside_limits*.py", "observe/test_evaluation*.py"),
     "watch/alerts/alerts.py": ("watch/test_alert_patterns.py", "watch/test_alerts.py"),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.observe.stop_report import Stopped, drained
+from dagster_sparkscale.observe.end_report import Stopped, drained
 
 _SIGNALS = 64
 """Linux knows as many."""

@@ -1,4 +1,5 @@
-"""What a driver that has ended has left: its last words, or, without, the end of its log. Pure."""
+"""What a driver that has ended has left: its last words, or, without, the end of its log; and, of
+one that was asked to stop, how that went. Pure."""
 
 import json
 import re
@@ -6,11 +7,12 @@ import re
 from pydantic import TypeAdapter
 
 from dagster_sparkscale.driver.ending.end_report import MARKER, LastWords
+from dagster_sparkscale.driver.ending.stop_report import Stopped
 from dagster_sparkscale.typed_json import Malformed, read
 
-__all__ = ["LastWords", "raised", "read_last_words"]
+__all__ = ["LastWords", "Stopped", "drained", "raised", "read_last_words", "read_stopped"]
 
-_WORDS = TypeAdapter(LastWords)
+_WORDS, _STOPPED = TypeAdapter(LastWords), TypeAdapter(Stopped)
 
 _BEGINS = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(: .*)?")
@@ -47,3 +49,23 @@ def raised(log: str) -> str | None:
             shown = "".join(each if each.isprintable() else " " for each in text)
             return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
     return None
+
+
+def read_stopped(text: bytes | str) -> Stopped:
+    """Read what a driver has left. Unknown fields are passed over: it may be newer than this side.
+
+    Raises:
+        Malformed: the text is no JSON, or a field is missing or has another type; the error names
+            it.
+    """
+    return read(_STOPPED, text)
+
+
+def drained(stopped: Stopped) -> bool | None:
+    """Whether nothing of a driver's queries was cut, and all processed that its receivers had
+    received; None: of some it is not known, as of one that ended before it ran any: what the driver
+    before it left to be done may be there still."""
+    told = [query.drained for query in stopped.queries]
+    if False in told:
+        return False
+    return True if told and None not in told else None

@@ -190,6 +190,8 @@ class _Window:
     intervals: dict[str, float]
     """Milliseconds, by query."""
     active: list[Query]
+    live: list[Query]
+    """The active queries, where what Spark said of them counts as a measurement."""
 
     @classmethod
     def of(cls, status: Status, seconds: float, batch_interval: float, newest: int) -> "_Window":
@@ -199,15 +201,14 @@ class _Window:
             for number, batch in enumerate(status.batches)
             if status.now - seconds < batch.completed_at or number >= older
         ]
+        active = [q for q in status.queries if q.active]
+        fresh = status.spark_age is not None and status.spark_age <= STALE_AFTER
         return cls(
-            status,
-            seconds,
-            batch_interval,
-            fresh=status.spark_age is not None and status.spark_age <= STALE_AFTER,
-            batches=batches,
+            *(status, seconds, batch_interval, fresh, batches),
             good=[b for b in batches if not b.failed],
             intervals={q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries},
-            active=[q for q in status.queries if q.active],
+            active=active,
+            live=active if fresh else [],
         )
 
     def warm(self, query: str | None) -> list[Batch]:
@@ -224,26 +225,24 @@ def _with_load(found: Evaluation, now: _Window) -> Evaluation:
     warming = [q for q in unmeasured if _is_warming(q, now.good, now.intervals)]
     counted = [q for q in unmeasured if q not in warming or not q.cold]
     worst = loads[0] if loads else None
-    if now.fresh:
-        overdue, overdue_for = _overdue(paced, now.intervals)
-        stalled, stalled_for = _overdue(counted, now.intervals)
-        silent, silent_query = _silent(now.status, paced, now.intervals, now.seconds)
-        found = replace(
-            found,
-            overdue=overdue,
-            overdue_for=overdue_for,
-            stalled=stalled,
-            stalled_for=stalled_for,
-            silent=silent,
-            silent_query=silent_query,
-        )
     of_worst = now.warm(worst.query if worst else None)
+    if not now.fresh:
+        paced = counted = []
+    overdue, overdue_for = _overdue(paced, now.intervals)
+    stalled, stalled_for = _overdue(counted, now.intervals)
+    silent, silent_query = _silent(now.status, paced, now.intervals, now.seconds)
     return replace(
         found,
         ratio=worst.ratio if worst else None,
         query=worst.query if worst else None,
         loads=tuple(loads),
         unpaced=tuple(q.name for q in now.active if q.trigger in UNPACED),
+        overdue=overdue,
+        overdue_for=overdue_for,
+        stalled=stalled,
+        stalled_for=stalled_for,
+        silent=silent,
+        silent_query=silent_query,
         warming=warming[0].name if warming else None,
         processing_ms=_mean_processing_ms(of_worst),
         scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
@@ -270,17 +269,14 @@ def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
         input_rate=records / kept if loaded and kept > 0 else None,
         gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
-        backlog_records=_total([q.backlog_records for q in now.active]) if now.fresh else None,
-        pending_batches=_total([q.pending_batches for q in now.active]) if now.fresh else None,
+        backlog_records=_total([q.backlog_records for q in now.live]),
+        pending_batches=_total([q.pending_batches for q in now.live]),
     )
 
 
 def _with_lag(found: Evaluation, now: _Window) -> Evaluation:
     """How far the queries are behind the tips of their sources, and what those have lost."""
-    found = replace(found, lost=_known([q.source_lost for q in now.status.queries]))
-    if not now.fresh:
-        return found
-    late = _furthest_behind(now.active)
+    late = _furthest_behind(now.live)
     if late is not None and late.behind_ms is not None:
         found = replace(
             found,
@@ -291,9 +287,10 @@ def _with_lag(found: Evaluation, now: _Window) -> Evaluation:
         )
     return replace(
         found,
-        lag_unknown=next((q.lag_unknown for q in now.active if q.lag_unknown), None),
-        lag_at_least=_at_least(now.active),
-        shards=now.status.source_shards,
+        lag_unknown=next((q.lag_unknown for q in now.live if q.lag_unknown), None),
+        lag_at_least=_at_least(now.live),
+        shards=now.status.source_shards if now.fresh else None,
+        lost=_known([q.source_lost for q in now.status.queries]),
     )
 
 
@@ -324,7 +321,7 @@ def _with_limits(found: Evaluation, now: _Window) -> Evaluation:
         throttled=limited,
         throttled_by=throttling.whose(now.status, limited, its_own),
         throttled_limit=its_own,
-        throttled_lag=throttling.behind(now.active, limited) if now.fresh else None,
+        throttled_lag=throttling.behind(now.live, limited),
     )
 
 
@@ -399,8 +396,7 @@ def _mean(values: Sequence[int]) -> float | None:
 
 def _total(values: Sequence[int | None]) -> int | None:
     """The sum, or None as soon as one part is unknown: a part is not the whole."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    return None if None in values else _known(values)
 
 
 def _known(values: Sequence[int | None]) -> int | None:

@@ -76,6 +76,10 @@ _TYPES = {field.name: {field.type, *get_args(field.type)} for field in fields(Mi
 # What is measured is stored whole where it is.
 _KINDS = {name: {*kinds, int} if float in kinds else kinds for name, kinds in _TYPES.items()}
 _DEFAULTS = {field.name: field.default for field in fields(Minute)}
+_BESIDE = ("at", "state", "epoch", "decision", "reason")
+_MEASURED = [name for name in _COLUMNS if name not in _BESIDE]
+# What an evaluation calls otherwise.
+_IN_AN_EVALUATION = {"backlog": "backlog_records", "pending": "pending_batches"}
 
 
 def minute(
@@ -87,33 +91,11 @@ def minute(
     reason: str | None = None,
 ) -> Minute:
     """The minute of one tick, to `DIGITS` digits."""
-    if seen is None:
-        return Minute(int(at), state, epoch, decision=decision, reason=reason)
-    return Minute(
-        at=int(at),
-        state=state,
-        epoch=epoch,
-        ratio=_short(seen.ratio),
-        overdue=_short(seen.overdue),
-        lag=_short(seen.lag),
-        registered=seen.registered,
-        requested=seen.requested,
-        processing_ms=_short(seen.processing_ms),
-        scheduling_ms=_short(seen.scheduling_ms),
-        input_rate=_short(seen.input_rate),
-        processed_rate=_short(seen.processed_rate),
-        backlog=seen.backlog_records,
-        pending=seen.pending_batches,
-        completed=seen.completed,
-        failed=seen.failed,
-        shards=seen.shards,
-        decision=decision,
-        reason=reason,
-        limit=_short(seen.limit),
-        throttled=seen.throttled,
-        receivers=seen.receivers,
-        limit_by=seen.limit_by,
-    )
+    measured: dict[str, Any] = {}
+    for name in _MEASURED if seen is not None else ():
+        value = getattr(seen, _IN_AN_EVALUATION.get(name, name))
+        measured[name] = _short(value) if float in _TYPES[name] else value
+    return Minute(int(at), state, epoch, decision=decision, reason=reason, **measured)
 
 
 def pack(minutes: Sequence[Minute]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from dagster_sparkscale.capability import Capabilities, Running, Situation
 from dagster_sparkscale.clusters.base import DriverState
@@ -118,34 +118,14 @@ def assess(
     )
 
 
-def assess_or_say_why(
-    stream: Stream,
-    sighting: Sighting,
-    *,
-    capabilities: Capabilities,
-    now: float,
-    operation: str | None = None,
-    due: bool = True,
-    before: Evaluated = NEVER,
-    learned: Mapping[str, float] = _NOTHING,
-) -> Assessment:
+def assess_or_say_why(stream: Stream, sighting: Sighting, **known: Any) -> Assessment:
     """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
     from being seen to. One that can't be judged has a sighting that says so."""
-    assessed = partial(
-        assess,
-        stream,
-        capabilities=capabilities,
-        now=now,
-        operation=operation,
-        due=due,
-        before=before,
-        learned=learned,
-    )
     try:
-        return assessed(sighting)
+        return assess(stream, sighting, **known)
     except Exception as error:
         why = f"it can't be judged: {type(error).__name__}: {error}"
-        return assessed(Sighting(stream.name, error=why))
+        return assess(stream, Sighting(stream.name, error=why), **known)
 
 
 def _without_evaluation(

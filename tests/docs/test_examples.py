@@ -15,8 +15,7 @@ import yaml
 import dagster_sparkscale as ours
 from dagster_sparkscale.driver import wire
 from dagster_sparkscale.driver.batches.reports import SourceReport, read_report
-from dagster_sparkscale.observe.end_report import read_last_words
-from dagster_sparkscale.observe.stop_report import read_stopped
+from dagster_sparkscale.observe.end_report import read_last_words, read_stopped
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.options import NAMES
 from dagster_sparkscale.watch.alerts.alerts import Alert

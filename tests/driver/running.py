@@ -15,9 +15,8 @@ import pyspark
 import requests
 
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.observe.end_report import LastWords, read_last_words
+from dagster_sparkscale.observe.end_report import LastWords, Stopped, read_last_words, read_stopped
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.observe.stop_report import Stopped, read_stopped
 from tests.waiting import HANGS, wait_for
 
 TOKEN = "a-token-of-some-length-5e1c"

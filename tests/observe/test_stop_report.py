@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dagster_sparkscale.observe.stop_report import Stopped, StoppedQuery, drained, read_stopped
+from dagster_sparkscale.driver.ending.stop_report import Stopped, StoppedQuery
+from dagster_sparkscale.observe.end_report import drained, read_stopped
 from dagster_sparkscale.typed_json import Malformed
 
 WRITTEN = {

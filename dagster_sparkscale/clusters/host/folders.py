@@ -31,8 +31,7 @@ from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.records.store import Conflict, Record
 from dagster_sparkscale.driver.begin import fence
 from dagster_sparkscale.driver.ending import end_report, stop_report
-from dagster_sparkscale.observe.end_report import raised
-from dagster_sparkscale.observe.stop_report import Stopped, read_stopped
+from dagster_sparkscale.observe.end_report import Stopped, raised, read_stopped
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5

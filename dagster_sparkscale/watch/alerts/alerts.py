@@ -237,7 +237,7 @@ class AlertMemory:
         since = self._silent_from(now)
         lasted = now - since >= after.get("unwatched", math.inf)
         if lasted and _UNWATCHED not in map(_what, self.told):
-            one = ReportedProblem(*_UNWATCHED, since, _NEVER, "", last=now)
+            one = ReportedProblem(*_UNWATCHED, since, _SILENT.format("yet"), "", last=now)
             self.told += (one,)
             self.queue += (Alert("problem", one, now),)
 
@@ -268,11 +268,7 @@ class AlertMemory:
 
 _MEMORY = TypeAdapter(AlertMemory)
 _SILENT = (
-    "the autoscaler has told nothing of it for long: see in Dagster whether the sensor is on, and "
-    "its last tick"
-)
-_NEVER = (
-    "the autoscaler has told nothing of it yet: see in Dagster whether the sensor is on, and its "
+    "the autoscaler has told nothing of it {}: see in Dagster whether the sensor is on, and its "
     "last tick"
 )
 _MORE = ("fleet", "left_out")
@@ -300,4 +296,4 @@ def _of_the_news(news: News, after: Mapping[str, float], now: float) -> Iterator
         text = f"{news.left_out} more; see the page of the fleet"
         yield Occurrence(*_MORE, news.at, text, "")
     if now - news.at >= after.get("unwatched", math.inf):
-        yield Occurrence(*_UNWATCHED, news.at, _SILENT, "")
+        yield Occurrence(*_UNWATCHED, news.at, _SILENT.format("for long"), "")

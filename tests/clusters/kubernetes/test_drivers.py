@@ -15,8 +15,7 @@ from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
-from dagster_sparkscale.observe.end_report import LastWords
-from dagster_sparkscale.observe.stop_report import Stopped
+from dagster_sparkscale.observe.end_report import LastWords, Stopped
 from tests.clusters.kubernetes.pods import ended, pod
 from tests.clusters.running import stream
 
