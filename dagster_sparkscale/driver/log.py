@@ -1,7 +1,9 @@
-"""The agent's own lines in the driver's log."""
+"""The driver's log: the agent's own lines in it, and output that nobody reads any more."""
 
 import contextlib
+import io
 import sys
+from typing import Any
 
 
 def say(text: str) -> None:
@@ -9,3 +11,30 @@ def say(text: str) -> None:
     # Where stderr is gone or closed, the stream matters more than its log.
     with contextlib.suppress(OSError, ValueError):
         print(f"sparkscale: {text}", file=sys.stderr, flush=True)
+
+
+class _Unbroken(io.FileIO):
+    """A pipe that stays open to its writer after its reader has gone: what is written is lost."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def outlive_readers() -> None:
+    """Let the program print on after whoever keeps its log has died: it would end of that."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        raw: Any = _Unbroken(stream.fileno(), "w", closefd=False)
+        unbroken = io.TextIOWrapper(
+            raw if stream.write_through else io.BufferedWriter(raw),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, unbroken)

@@ -1,0 +1,37 @@
+"""A driver prints on, whoever reads it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import HANGS
+
+PRINTS = """
+import sys
+from dagster_sparkscale.driver.log import outlive_readers
+outlive_readers()
+print("before", flush=True)
+sys.stdin.read()
+for stream in (sys.stdout, sys.stderr):
+    print("x" * 100_000, file=stream, flush=True)
+    print("after, not flushed", file=stream)
+open(sys.argv[1], "w").write("printed")
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-u"]], ids=["buffered", "unbuffered"])
+def test_a_program_prints_on_after_whoever_reads_it_has_gone(tmp_path, options) -> None:
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(
+        [sys.executable, *options, "-c", PRINTS, str(tmp_path / "file")],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+    )
+    assert program.stdin and program.stdout and program.stderr
+    assert program.stdout.readline() == b"before\n"
+    for each in (program.stdout, program.stderr, program.stdin):
+        each.close()
+    assert program.wait(HANGS) == 0
+    assert (tmp_path / "file").read_text() == "printed"
