@@ -126,22 +126,29 @@ def recommend(
         rows is not None
         and size is not None
         and bounds.maximum is not None
-        and rows < TINY * partitions
-        and partitions > bounds.maximum * cores
-        and partitions >= WORTH * target
+        and (why := _too_many(partitions, target, rows, cores, bounds.maximum))
     ):
-        there = waves(partitions, bounds.maximum, cores)
-        why = (
-            f"a partition has {rows / partitions:,.0f} rows, fewer than {TINY:,}",
-            f"{_counted(partitions, 'task')} are {there} waves even on "
-            f"{_counted(bounds.maximum, 'executor')} of {_counted(cores, 'core')}",
-        )
         return Recommendation(target, True, why)
     stays = f"no change from {partitions} by a factor of {WORTH} is both wanted and to be had"
     odd: tuple[str, ...] = ()
     if why_not := groups.why_not(partitions):
         odd = (f"whole key groups there are with another number only: it {why_not}",)
     return Recommendation(partitions, False, (stays, *words, *capped, *odd, *unknown))
+
+
+def _too_many(
+    partitions: int, target: int, rows: int, cores: int, most_executors: int
+) -> tuple[str, ...]:
+    """Why there should be fewer partitions; empty: there should not."""
+    tiny, all_at_once = rows < TINY * partitions, partitions <= most_executors * cores
+    if not tiny or all_at_once or partitions < WORTH * target:
+        return ()
+    there = waves(partitions, most_executors, cores)
+    return (
+        f"a partition has {rows / partitions:,.0f} rows, fewer than {TINY:,}",
+        f"{_counted(partitions, 'task')} are {there} waves even on "
+        f"{_counted(most_executors, 'executor')} of {_counted(cores, 'core')}",
+    )
 
 
 def _needs(

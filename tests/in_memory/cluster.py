@@ -245,7 +245,10 @@ class MemoryCluster(SparkCluster):
 
 
 class MemoryDriver(SubmittedDriver):
-    """A driver of which all is known at once; `MemoryCluster.end` ends it."""
+    """A driver of which all is known at once.
+
+    `MemoryCluster` describes and ends it: nothing looks at a process of it, or kills one.
+    """
 
     def __init__(self, stream: str, record: Record, cluster: MemoryCluster) -> None:
         super().__init__(stream, record)
@@ -260,7 +263,7 @@ class MemoryDriver(SubmittedDriver):
         return self.describe()
 
     def look(self) -> Observed:
-        raise NotImplementedError
+        raise AssertionError("a driver in memory is described by its cluster: `describe`")
 
     def agent(self) -> "MemoryAgent":
         return self._cluster.agent(self.describe())
@@ -269,7 +272,7 @@ class MemoryDriver(SubmittedDriver):
         return self._cluster.logs(self.describe(), lines)
 
     def kill(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("a driver in memory is ended by its cluster: `MemoryCluster.end`")
 
     def clear(self) -> None: ...
 

@@ -329,6 +329,8 @@ def supervise(
 ) -> int:
     """Run `command` until it and all it has started have ended; returns its exit code.
 
+    One function, long as it is: in which order it does things is what keeps a driver safe.
+
     Args:
         umask: of the driver; -1: that of this process.
     """

@@ -175,21 +175,12 @@ class Objects:
             variables: names of the stream's own, which the Secret has.
             settings: Spark's, for what the driver needs of cores and memory.
         """
-        plain = {
-            "PYTHONUNBUFFERED": "1",  # the log in the order in which things happened
-            "PYSPARK_SUBMIT_ARGS": f"--properties-file {SECRETS}/{PROPERTIES} pyspark-shell",
-            "SPARKSCALE_FOLDER": SCRATCH,
-        }
-        env: list[Manifest] = [{"name": key, "value": plain[key]} for key in plain]
-        for key in variables:
-            of = {"secretKeyRef": {"name": self.name, "key": f"{_VARIABLE}{key}"}}
-            env.append({"name": key, "valueFrom": of})
         placing = self.placing
         container = {
             "name": CONTAINER,
             "image": placing.image,
             "args": as_args(command),
-            "env": env,
+            "env": self._env(variables),
             "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
             "resources": resources(settings),
             # Until then its agent is not known.
@@ -231,6 +222,19 @@ class Objects:
         }
         pod: Manifest = merged(placing.driver_template, ours)
         return pod
+
+    def _env(self, variables: Sequence[str]) -> list[Manifest]:
+        """The driver's environment: what it needs, and what of the stream's own the Secret has."""
+        plain = {
+            "PYTHONUNBUFFERED": "1",  # the log in the order in which things happened
+            "PYSPARK_SUBMIT_ARGS": f"--properties-file {SECRETS}/{PROPERTIES} pyspark-shell",
+            "SPARKSCALE_FOLDER": SCRATCH,
+        }
+        env: list[Manifest] = [{"name": key, "value": plain[key]} for key in plain]
+        for key in variables:
+            of = {"secretKeyRef": {"name": self.name, "key": f"{_VARIABLE}{key}"}}
+            env.append({"name": key, "valueFrom": of})
+        return env
 
 
 def as_args(words: Sequence[str]) -> list[str]:

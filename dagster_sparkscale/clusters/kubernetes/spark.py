@@ -56,18 +56,17 @@ def settings_in_a_pod(
         more: settings of this one start, over all others.
     """
     name = names.of_epoch(stream.name, epoch)
+    optional = {
+        "spark.kubernetes.container.image.pullPolicy": pull_policy,
+        "spark.kubernetes.container.image.pullSecrets": ",".join(pull_secrets),
+        "spark.kubernetes.authenticate.executor.serviceAccountName": executor_account,
+        "spark.kubernetes.executor.podTemplateFile": template,
+    }
     placed = {
         "spark.kubernetes.container.image": image,
         **{f"spark.kubernetes.node.selector.{key}": node_selector[key] for key in node_selector},
+        **{key: value for key, value in optional.items() if value},
     }
-    if pull_policy:
-        placed["spark.kubernetes.container.image.pullPolicy"] = pull_policy
-    if pull_secrets:
-        placed["spark.kubernetes.container.image.pullSecrets"] = ",".join(pull_secrets)
-    if executor_account:
-        placed["spark.kubernetes.authenticate.executor.serviceAccountName"] = executor_account
-    if template:
-        placed["spark.kubernetes.executor.podTemplateFile"] = template
     ours = {
         "spark.app.id": app_id(stream.name, epoch, record),
         "spark.executor.instances": str(executors),
