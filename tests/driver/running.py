@@ -168,6 +168,7 @@ class Driver:
                 ],
                 env=environment(
                     PYSPARK_SUBMIT_ARGS=f"--properties-file {properties} pyspark-shell",
+                    PYTHONUNBUFFERED="1",  # as all that launches a driver has it
                     **(env or {}),
                 ),
                 stdout=output,
