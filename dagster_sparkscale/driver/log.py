@@ -10,7 +10,10 @@ def say(text: str) -> None:
     """Print one line to stderr, told apart from the program's and Spark's own by its beginning."""
     # Where stderr is gone or closed, the stream matters more than its log.
     with contextlib.suppress(OSError, ValueError):
-        print(f"sparkscale: {text}", file=sys.stderr, flush=True)
+        # In one piece: `print` writes the end of a line by itself, and a driver's output is not
+        # buffered, so the lines of two threads would run into one.
+        sys.stderr.write(f"sparkscale: {text}\n")
+        sys.stderr.flush()
 
 
 class _Unbroken(io.FileIO):

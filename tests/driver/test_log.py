@@ -1,10 +1,12 @@
 """A driver prints on, whoever reads it."""
 
+import io
 import subprocess
 import sys
 
 import pytest
 
+from dagster_sparkscale.driver.log import say
 from tests.waiting import HANGS
 
 PRINTS = """
@@ -35,3 +37,17 @@ def test_a_program_prints_on_after_whoever_reads_it_has_gone(tmp_path, options) 
         each.close()
     assert program.wait(HANGS) == 0
     assert (tmp_path / "file").read_text() == "printed"
+
+
+def test_a_line_is_written_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or those of two threads would run into one."""
+    written: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    say("it begins")
+    assert written == ["sparkscale: it begins\n"]

@@ -101,11 +101,14 @@ class Word:
         """Say it in the log. Before all else: the disk of the file may be full, or hang."""
         with self._changing:
             self._words = replace(self._words, **more)
-            if self._in_one is not None and self._words != self._logged:
+            output = sys.__stdout__
+            if self._in_one is not None and self._words != self._logged and output is not None:
                 # Where the output is gone or closed, the stream matters more than its log. Not what
                 # the program may have put in its place.
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    print(f"{MARKER}{self._words.as_json()}", file=sys.__stdout__, flush=True)
+                with contextlib.suppress(OSError, ValueError):
+                    line = f"{MARKER}{self._words.as_json()}\n"
+                    output.write(line)  # in one piece, as `say` does
+                    output.flush()
                 self._logged = self._words
 
     def _write(self, words: LastWords) -> None:
