@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.backpressure import BackpressurePolicy as BackpressurePolicy
     from dagster_sparkscale.declare.backpressure import Retune as Retune
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
+    from dagster_sparkscale.declare.budget import Budget as Budget
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
@@ -60,6 +61,7 @@ _HOMES = {
     "AutoscalePolicy": "declare.policies",
     "BackpressurePolicy": "declare.backpressure",
     "Bounds": "declare.bounds",
+    "Budget": "declare.budget",
     "ClusterManager": "clusters.base",
     "DStream": "declare.streams",
     "DeclarationError": "declare.declaration",

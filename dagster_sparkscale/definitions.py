@@ -12,6 +12,7 @@ from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_tags
+from dagster_sparkscale.declare.budget import Budget, check_budget
 from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -56,6 +57,7 @@ def build_defs(
     cluster_key: str = DEFAULT_CLUSTER_KEY,
     autoscaler_running: bool = True,
     run_tags: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
 ) -> dg.Definitions:
     """Assets, health checks, jobs and the autoscaler of `streams` on `cluster`.
 
@@ -70,10 +72,13 @@ def build_defs(
             leaves that to a switch in the UI.
         run_tags: of the runs of the jobs, such as `dagster-k8s/config`, which says what the pod of
             a run is like. Materializations are Dagster's own runs, and don't have them.
+        budget: the cores that the streams may have together, and groups of them. None: as many as
+            the cluster has.
 
     Raises:
         DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
-            one that the cluster can never run, or Dagster not show; a tag that dagster-k8s could
+            one that the cluster can never run, or Dagster not show; a budget that can't hold the
+            fewest executors; a tag that dagster-k8s could
             not launch a run by.
     """
     _validate(streams, cluster, cluster_key)
@@ -87,6 +92,8 @@ def build_defs(
         )
     if fault := fault_of_tags(run_tags or {}):
         raise DeclarationError(f"run_tags: {fault}")
+    if budget is not None:
+        check_budget(budget, streams)
     known = Streams(streams, cluster_key, run_tags)
     operations = Operations(known, all_operations())
     status = dg.DefaultSensorStatus
@@ -99,6 +106,7 @@ def build_defs(
             autoscale_sensor(
                 *(known, operations, CAPABILITIES),
                 default_status=status.RUNNING if autoscaler_running else status.STOPPED,
+                budget=budget,
             )
         ],
         resources={cluster_key: cluster},

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.bounds import Bounds
-from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
+from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds, Whole
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
 from dagster_sparkscale.declare.part import Part
@@ -78,6 +78,9 @@ class Stream(Declaration):
     """How many tasks of a batch can run at a time for each shard of its source. A batch reads each
     shard with one task; a program that repartitions after reading can use more. For sources that
     tell how many shards they read: no policy asks for more executors than those tasks keep busy."""
+
+    priority: Whole = 0
+    """The stream of the highest one is served first, of those that want cores of one `Budget`."""
 
     recovery: RecoveryPolicy | None = RecoveryPolicy()
     """How a driver that failed is restarted. None: never by itself."""

@@ -64,6 +64,8 @@ class StreamMemory:
     """The last evaluation that a policy could decide on."""
     learned: Mapping[str, float] = field(default_factory=dict)
     """What capabilities have learned of it, each under keys of its own."""
+    granted: tuple[FiniteFloat, int] | None = None
+    """When a budget last gave it executors, seconds since the epoch, and its target then."""
     pending: dict[str, Any] = field(default_factory=dict)
     """The minutes since the last event, packed."""
 

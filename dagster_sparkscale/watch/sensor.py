@@ -15,6 +15,7 @@ import dagster as dg
 
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
 from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.lifecycle.recovery import Restart
@@ -25,6 +26,7 @@ from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key
 from dagster_sparkscale.private_dagster import carrying, code_location
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
+from dagster_sparkscale.watch.budget import within
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.fleet.events import fleet_event
@@ -60,10 +62,11 @@ def autoscale_sensor(
     *,
     default_status: dg.DefaultSensorStatus,
     deadline: float = DEADLINE,
+    budget: Budget | None = None,
 ) -> dg.SensorDefinition:
     """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
-    watch = Watch(streams, operations, capabilities)
+    watch = Watch(streams, operations, capabilities, budget)
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         with watch.alone(deadline) as left:
@@ -89,6 +92,7 @@ class Watch:
     streams: Streams
     operations: Operations
     capabilities: Capabilities
+    budget: Budget | None = None
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
     recents: Recents = field(default_factory=Recents)
@@ -196,7 +200,10 @@ class Tick:
             if evaluated and status is not None:
                 # Also beside an operation: what was before it says little of what comes after it.
                 known.evaluated = Evaluated(status.now, status.last_seq)
-        return assessments
+        budget = self._watch.budget
+        if budget is None:
+            return assessments
+        return within(budget, assessments, self._memory, self._now)
 
     def _assess_and_learn(self, stream: Stream, sighting: Sighting) -> Assessment:
         known = self._memory.of(stream.name)

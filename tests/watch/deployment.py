@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
+from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.observe.hidden import carried
@@ -28,9 +29,15 @@ class Deployment:
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
     cursor: str | None = None
     cluster_key: str = "spark_cluster"
+    budget: Budget | None = None
 
     def __post_init__(self):
-        self.defs = build_defs(self.streams, self.world.cluster, cluster_key=self.cluster_key)
+        self.defs = build_defs(
+            self.streams,
+            self.world.cluster,
+            cluster_key=self.cluster_key,
+            budget=self.budget,
+        )
         ending = "" if self.cluster_key == "spark_cluster" else f"_{self.cluster_key}"
         self.sensor = self.defs.resolve_sensor_def(f"autoscaler{ending}")
 

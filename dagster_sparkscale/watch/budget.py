@@ -1,0 +1,75 @@
+"""What a tick decides, cut to what a budget leaves."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dagster_sparkscale.autoscale.budget import Cut, Share, cuts
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.operations import STALE_AFTER
+from dagster_sparkscale.watch.assess import Assessment
+from dagster_sparkscale.watch.memory import Memory
+
+
+def within(
+    budget: Budget, assessments: Mapping[str, Assessment], memory: Memory, now: float
+) -> dict[str, Assessment]:
+    """The assessments, by stream; a stream that wants more than there is gets what there is, or
+    holds and says who has it.
+
+    Args:
+        memory: has the executors of a driver that does not answer. What is granted now is
+            remembered there: the run that asks for it may have to wait.
+        now: seconds since the epoch.
+    """
+    shares = [
+        Share(
+            assessment.situation.stream,
+            max(_executors(assessment, memory), _granted(memory, assessment.stream, now)),
+            assessment.decision.target if isinstance(assessment.decision, ScaleTo) else None,
+        )
+        for assessment in assessments.values()
+    ]
+    found = cuts(budget, shares)
+    cut = {
+        name: _cut(assessment, found[name]) if name in found else assessment
+        for name, assessment in assessments.items()
+    }
+    for name, assessment in cut.items():
+        if isinstance(assessment.decision, ScaleTo):
+            memory.of(name).granted = (now, assessment.decision.target)
+    return cut
+
+
+def _granted(memory: Memory, stream: str, now: float) -> int:
+    """Executors for which a run may be on its way still."""
+    known = memory.streams.get(stream)
+    at, target = known.granted if known is not None and known.granted else (0.0, 0)
+    return target if 0 <= now - at < STALE_AFTER else 0
+
+
+def _cut(assessment: Assessment, cut: Cut) -> Assessment:
+    decision, evaluation = assessment.decision, assessment.evaluation
+    why = f"{cut.why}; otherwise: {decision}: {decision.reason}"
+    if evaluation is not None and cut.target > (evaluation.requested or 0):
+        return replace(assessment, decision=ScaleTo(cut.target, why))
+    return replace(assessment, decision=Hold(why), waits=cut.why)
+
+
+def _executors(assessment: Assessment, memory: Memory) -> int:
+    """Executors that a stream has, or that are kept for it until it runs again. What does not
+    answer has what it had: a number that is not known is no zero."""
+    driver, evaluation = assessment.situation.driver, assessment.evaluation
+    if evaluation is not None and evaluation.requested is not None:
+        return max(evaluation.requested, evaluation.registered or 0)
+    known = memory.streams.get(assessment.stream)
+    last = known.told.requested if known is not None else None
+    if driver is None:
+        # Never started, or it could not be looked at.
+        return (last or 0) if assessment.state == DriverState.UNKNOWN.value else 0
+    gave_up = isinstance(assessment.decision, Hold) and assessment.decision.gave_up
+    if driver.state is DriverState.STOPPED or gave_up:
+        return 0
+    remembered = driver.record.executors if driver.record is not None else None
+    return last or remembered or assessment.situation.stream.bounds.initial
