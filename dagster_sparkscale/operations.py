@@ -170,6 +170,27 @@ D = TypeVar("D", bound=Decision)
 
 
 @dataclass(frozen=True)
+class Run(Generic[C]):
+    """The run of an operation on one stream."""
+
+    context: dg.OpExecutionContext
+    streams: Streams
+    name: str
+    """The stream's name, also of one that is not declared any more."""
+    config: C
+    requester: Requester
+
+    @property
+    def stream(self) -> Stream:
+        """The stream as it is declared."""
+        return self.streams.by_name[self.name]
+
+    @property
+    def cluster(self) -> ClusterManager:
+        return self.streams.cluster(self.context)
+
+
+@dataclass(frozen=True)
 class Operation(Generic[C, D]):
     """One kind of change to a stream, carried out by a tracked run."""
 
@@ -177,8 +198,7 @@ class Operation(Generic[C, D]):
     """What decisions, jobs and tags call it."""
     description: str
     config_type: type[C]
-    carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, Requester], Report]
-    """Gets the context, the streams of the cluster, the one meant, the config and who asks."""
+    carry_out: Callable[[Run[C]], Report]
     expires: bool = True
     """Whether the run of a decision that starts too late changes nothing. False: what it was
     decided on is looked at again under the lease."""
@@ -238,20 +258,13 @@ def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    def act(
-        context: dg.OpExecutionContext,
-        streams: Streams,
-        stream: str,
-        config: C,
-        requester: Requester,
-    ) -> Report:
-        declared = streams.by_name[stream]
-        if not config.takes_anothers:
-            record = streams.cluster(context).store().read(stream)
-            refuse_anothers(record, declared, requester.owner)
+    def act(run: Run[C]) -> Report:
+        if not run.config.takes_anothers:
+            record = run.cluster.store().read(run.name)
+            refuse_anothers(record, run.stream, run.requester.owner)
         if operation.lease_wait is not None:
-            requester = replace(requester, lease_wait=operation.lease_wait)
-        return operation.carry_out(context, streams, declared, config, requester)
+            run = replace(run, requester=replace(run.requester, lease_wait=operation.lease_wait))
+        return operation.carry_out(run)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))
     return job_of(streams, operation.name, operation.description, operation.config_type, of, act)
@@ -263,13 +276,12 @@ def job_of(
     description: str,
     config_type: type[C],
     of: tuple[Any, Any],
-    act: Callable[[dg.OpExecutionContext, Streams, str, C, Requester], Report],
+    act: Callable[[Run[C]], Report],
 ) -> dg.JobDefinition:
     """A job that changes one stream.
 
     Args:
         of: type and field of the config that names the stream.
-        act: gets the context, the streams, the name of the one meant, the config and who asks.
     """
     job_name = scoped(name, streams.cluster_key)
 
@@ -280,7 +292,7 @@ def job_of(
         with as_operation(context, streams, stream, name, config.decided_at, epoch) as requester:
             refuse_if_stale(config.decided_at, time.time())
             try:
-                report = act(context, streams, stream, config, requester)
+                report = act(Run(context, streams, stream, config, requester))
             except Overtaken as why:
                 # It was asked for something which is not so any more.
                 over = {"ending": "overtaken", "notes": str(why), "epoch": epoch}

@@ -17,7 +17,6 @@ from dagster_sparkscale import definitions
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.capability import Capabilities, Capability, Running, Situation
 from dagster_sparkscale.clusters.launch.spark_settings import settings
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.declare.part import Part, StreamOfParts
 from dagster_sparkscale.declare.stream import Stream
@@ -26,7 +25,7 @@ from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Executor, Status
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run
 from dagster_sparkscale.watch.memory import Memory
 from tests.watch.deployment import Deployment
 
@@ -68,14 +67,9 @@ class NapConfig(DecidedConfig):
     seconds: int = Field(default=60, description="How long to sleep.")
 
 
-def carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: NapConfig,
-    requester: Requester,
-) -> Report:
-    return Report(f"{stream.name} slept for {config.seconds} s", {"seconds": config.seconds})
+def carry_out(run: Run[NapConfig]) -> Report:
+    seconds = run.config.seconds
+    return Report(f"{run.name} slept for {seconds} s", {"seconds": seconds})
 
 
 def config_for(decision: Sleep, stream: Stream, epoch: int | None) -> NapConfig:

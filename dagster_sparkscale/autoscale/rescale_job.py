@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Rescaled, RescaleRequest, rescale
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 
 
 class RescaleConfig(DecidedConfig):
@@ -34,22 +32,10 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
     )
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: RescaleConfig,
-    requester: Requester,
-) -> Report:
-    request = RescaleRequest(
-        stream=stream.name, target=config.target, delta=config.delta, wait=config.wait_seconds
-    )
-    cluster = streams.cluster(context)
-    story = rescale(cluster, stream, request, requester)
-    return _report(story)
-
-
-def _report(story: Rescaled) -> Report:
+def _carry_out(run: Run[RescaleConfig]) -> Report:
+    config = run.config
+    request = RescaleRequest(run.name, config.target, config.delta, config.wait_seconds)
+    story = rescale(run.cluster, run.stream, request, run.requester)
     line = (
         f"{story.registered_before} -> {story.registered_after} executors, target "
         f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"

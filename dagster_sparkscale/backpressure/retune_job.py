@@ -14,7 +14,6 @@ from dagster_sparkscale.backpressure.plan import Change, How, present
 from dagster_sparkscale.backpressure.preflight import Preflight, look, rules
 from dagster_sparkscale.backpressure.retune import Verified, put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute
@@ -22,7 +21,7 @@ from dagster_sparkscale.operations import (
     DecidedConfig,
     Operation,
     Report,
-    Streams,
+    Run,
     asset_key,
     joined,
 )
@@ -80,31 +79,26 @@ def minutes_of(instance: dg.DagsterInstance, stream: Stream, now: float) -> list
         return []
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: RetuneConfig,
-    requester: Requester,
-) -> Report:
+def _carry_out(run: Run[RetuneConfig]) -> Report:
+    config, stream, requester = run.config, run.stream, run.requester
     _one_of(config)
-    cluster, now = streams.cluster(context), time.time()
+    cluster, now = run.cluster, time.time()
     if config.put_back:
         before = _in_force(cluster, stream)
         story = put_back(cluster, stream, requester, now=now)
         return _was_put_back(story, before, _in_force(cluster, stream))
-    minutes = minutes_of(context.instance, stream, now)
+    minutes = minutes_of(run.context.instance, stream, now)
     if config.verify:
         # It is no change: it overtakes nothing that a person asked for.
         looking = replace(requester, change=VERIFY)
         return _verified(verify(cluster, stream, minutes, looking, now=now))
     looked = look(cluster, stream, requester, minutes, config.values or None, now=now)
     for note in looked.notes:
-        context.log.info(note)
+        requester.tell(note)
     if looked.change is None:
         return _nothing(config, looked)
     for each in looked.change.recommended:
-        context.log.info(str(each))
+        requester.tell(str(each))
     if config.dry_run:
         return _planned(looked, looked.change)
     story = retune(cluster, stream, looked, requester, now=now)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.backpressure.set_limits import (
@@ -16,14 +15,13 @@ from dagster_sparkscale.backpressure.set_limits import (
     set_limits,
 )
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.rates import ENABLED
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.in_force.limits import not_as_declared
 from dagster_sparkscale.in_force.tuned import in_force
 from dagster_sparkscale.observe.status import Limit
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Run
 
 
 class SetLimitsConfig(OperationConfig):
@@ -45,21 +43,15 @@ class SetLimitsConfig(OperationConfig):
     )
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: SetLimitsConfig,
-    requester: Requester,
-) -> Report:
+def _carry_out(run: Run[SetLimitsConfig]) -> Report:
+    config = run.config
     request = LimitsRequest(
         config.source, config.rate, config.records, config.none, config.wait_seconds
     )
-    cluster = streams.cluster(context)
-    story = set_limits(cluster, stream, request, requester.of(config.source))
-    read_once = read_at_a_start(cluster, stream)
+    story = set_limits(run.cluster, run.stream, request, run.requester.of(config.source))
+    read_once = read_at_a_start(run.cluster, run.stream)
     return Report(
-        _line(story, read_once, who_set(cluster, stream)),
+        _line(story, read_once, who_set(run.cluster, run.stream)),
         {
             "source": story.source,
             "ending": story.ending,

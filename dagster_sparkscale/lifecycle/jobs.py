@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -12,7 +11,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, Start, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.observe.state import in_progress
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Run
 
 LONGEST_STOP = 24 * 3600.0
 """Seconds; what an agent takes for meant at most."""
@@ -51,14 +50,8 @@ class RestartConfig(OperationConfig):
     )
 
 
-def _stop(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: StopConfig,
-    requester: Requester,
-) -> Report:
-    return stop_by_name(streams.cluster(context), stream.name, config, requester)
+def _stop(run: Run[StopConfig]) -> Report:
+    return stop_by_name(run.cluster, run.name, run.config, run.requester)
 
 
 def stop_by_name(
@@ -95,30 +88,17 @@ STOP: Operation[StopConfig, Any] = Operation(
 )
 
 
-def _restart(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: RestartConfig,
-    requester: Requester,
-) -> Report:
-    cluster = streams.cluster(context)
-    recovering = config.failed_epoch is not None
-    failed = cluster.find(stream.name) if recovering else None
-    if failed is not None and failed.epoch == config.failed_epoch:
-        tail = cluster.logs(failed, _LOG_LINES)
-        context.log.info(f"last log lines of driver {failed.epoch}:\n{tail}")
-    outcome = reconcile(
-        cluster,
-        stream,
-        replace(requester, change=RECOVERY) if recovering else requester,
-        Start(
-            restart=not recovering,
-            cause="recovery" if recovering else "manual",
-            failed_epoch=config.failed_epoch,
-        ),
-    )
-    return Report(describe(outcome), story_of(stream, outcome, config.reason))
+def _restart(run: Run[RestartConfig]) -> Report:
+    requester, start, failed_epoch = run.requester, Start(restart=True), run.config.failed_epoch
+    if failed_epoch is not None:
+        requester = replace(requester, change=RECOVERY)
+        start = Start(cause="recovery", failed_epoch=failed_epoch)
+        failed = run.cluster.find(run.name)
+        if failed is not None and failed.epoch == failed_epoch:
+            tail = run.cluster.logs(failed, _LOG_LINES)
+            requester.tell(f"last log lines of driver {failed.epoch}:\n{tail}")
+    outcome = reconcile(run.cluster, run.stream, requester, start)
+    return Report(describe(outcome), story_of(run.stream, outcome, run.config.reason))
 
 
 def _recovery(decision: Restart, stream: Stream, epoch: int | None) -> RestartConfig:

@@ -3,22 +3,23 @@
 They take any stream that is remembered by its name, declared or not.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import (
     DECLARE_GONE,
     LIFT_HOLD,
     STOP_ORPHAN,
-    Requester,
 )
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.lifecycle.jobs import StopConfig, stop_by_name
-from dagster_sparkscale.operations import OperationConfig, Report, Streams, job_of
+from dagster_sparkscale.operations import OperationConfig, Report, Run, Streams, job_of
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
@@ -51,66 +52,43 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     ]
 
 
-def _declare_gone(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: str,
-    config: GoneConfig,
-    requester: Requester,
-) -> Report:
-    cluster = streams.cluster(context)
-    _refuse_if_unknown(cluster, stream)
-    with cluster.lease(stream, requester, requester.lease_wait) as lease:
+def _declare_gone(run: Run[GoneConfig]) -> Report:
+    cluster, stream, epoch = run.cluster, run.name, run.config.epoch
+    with _lease(run) as lease:
         driver = cluster.find(stream)
-        if driver is None or driver.epoch != config.epoch:
+        if driver is None or driver.epoch != epoch:
             newest = f"driver {driver.epoch}" if driver else "none"
-            raise ClusterError(
-                f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
-            )
-        gone = cluster.declare_gone(driver, lease, requester.name)
+            raise ClusterError(f"epoch = {epoch}: the newest driver of {stream!r} is {newest}")
+        gone = cluster.declare_gone(driver, lease, run.requester.name)
     return Report(
         f"driver {gone.epoch} counts as ended from now on ({gone.where})",
         {"epoch": gone.epoch, "state": gone.state.value},
     )
 
 
-def _lift_hold(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: str,
-    _config: OperationConfig,
-    requester: Requester,
-) -> Report:
-    cluster = streams.cluster(context)
-    _refuse_if_unknown(cluster, stream)
-    with cluster.lease(stream, requester, requester.lease_wait) as lease:
+def _lift_hold(run: Run[OperationConfig]) -> Report:
+    with _lease(run) as lease:
         hold = lease.record.hold
         if hold is None:
-            raise ClusterError(f"{stream!r} is not held by anybody: there is nothing to lift")
-        cluster.lift_hold(lease)
+            raise ClusterError(f"{run.name!r} is not held by anybody: there is nothing to lift")
+        run.cluster.lift_hold(lease)
     return Report(
         f"lifted the hold of {hold.by}, which was in the middle of: {hold.step}",
         {"hold": hold.step, "undo": hold.undo},
     )
 
 
-def _stop_orphan(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: str,
-    config: OrphanConfig,
-    requester: Requester,
-) -> Report:
-    cluster = streams.cluster(context)
-    if stream in streams.by_name:
+def _stop_orphan(run: Run[OrphanConfig]) -> Report:
+    stream, config, requester = run.name, run.config, run.requester
+    if stream in run.streams.by_name:
         declared = f"stream = {stream!r}: is declared, so it is no orphan: "
         raise ClusterError(WithRemedy(declared, Remedy.STOP))
-    _refuse_if_unknown(cluster, stream)
-    record = cluster.store().read(stream)
+    _refuse_if_unknown(run)
+    record = run.cluster.store().read(stream)
     owner = record.owner if record else ""
     if not config.whoever_declares_it and (not owner or owner != requester.owner):
         raise ClusterError(WithRemedy(f"stream = {stream!r}: ", _may_be_anothers(record)))
-    return stop_by_name(cluster, stream, config, requester)
+    return stop_by_name(run.cluster, stream, config, requester)
 
 
 _REMEDIES: tuple[tuple[Any, ...], ...] = (
@@ -137,12 +115,20 @@ _REMEDIES: tuple[tuple[Any, ...], ...] = (
 )
 
 
-def _refuse_if_unknown(cluster: ClusterManager, stream: str) -> None:
-    known = cluster.store().streams()
-    if stream not in known:
+@contextmanager
+def _lease(run: Run[Any]) -> Iterator[Lease]:
+    """The lease of the stream, of which something must be remembered."""
+    _refuse_if_unknown(run)
+    with run.cluster.lease(run.name, run.requester, run.requester.lease_wait) as lease:
+        yield lease
+
+
+def _refuse_if_unknown(run: Run[Any]) -> None:
+    known = run.cluster.store().streams()
+    if run.name not in known:
         there = ", ".join(map(repr, known)) or "none"
         raise ClusterError(
-            f"stream = {stream!r}: nothing is remembered of it; remembered are: {there}"
+            f"stream = {run.name!r}: nothing is remembered of it; remembered are: {there}"
         )
 
 

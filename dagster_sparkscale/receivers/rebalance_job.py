@@ -1,13 +1,11 @@
 """The operation `rebalance_receivers`: decided by how receivers are spread, or by hand."""
 
-import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.receivers.rebalance import Rebalanced, RebalanceRequest, rebalance
 
 
@@ -29,15 +27,10 @@ def _config_for(decision: MoveReceivers, _stream: Stream, epoch: int | None) -> 
     return RebalanceConfig(epoch=epoch, reason=decision.reason)
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: RebalanceConfig,
-    requester: Requester,
-) -> Report:
+def _carry_out(run: Run[RebalanceConfig]) -> Report:
+    config = run.config
     request = RebalanceRequest(config.receiver, config.executor, config.wait_seconds)
-    story = rebalance(streams.cluster(context), stream, request, requester)
+    story = rebalance(run.cluster, run.stream, request, run.requester)
     return Report(
         _line(story),
         {

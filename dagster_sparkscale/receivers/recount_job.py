@@ -1,12 +1,10 @@
 """The operation `set_receivers`: decided by a stream's ReceiverCount, or by hand."""
 
-import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.receivers.recount import Recounted, RecountRequest, recount
 
 
@@ -28,15 +26,10 @@ def _config_for(decision: ReceiversTo, _stream: Stream, epoch: int | None) -> Se
     return SetReceiversConfig(receivers=decision.receivers, epoch=epoch, reason=decision.reason)
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: SetReceiversConfig,
-    requester: Requester,
-) -> Report:
+def _carry_out(run: Run[SetReceiversConfig]) -> Report:
+    config = run.config
     request = RecountRequest(config.receivers, config.accept_loss, config.wait_seconds)
-    story = recount(streams.cluster(context), stream, request, requester)
+    story = recount(run.cluster, run.stream, request, run.requester)
     return Report(
         _line(story),
         {

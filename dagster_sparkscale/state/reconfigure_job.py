@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, rounded
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.state.follow import in_words
 from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
@@ -50,17 +48,11 @@ class ReconfigureConfig(DecidedConfig):
     )
 
 
-def _carry_out(
-    context: dg.OpExecutionContext,
-    streams: Streams,
-    stream: Stream,
-    config: ReconfigureConfig,
-    requester: Requester,
-) -> Report:
-    cluster, asked = streams.cluster(context), Asked(config.partitions, config.query)
-    id = context.run.run_id[:8]
+def _carry_out(run: Run[ReconfigureConfig]) -> Report:
+    config, stream = run.config, run.stream
+    asked, id = Asked(config.partitions, config.query), run.context.run.run_id[:8]
     if config.dry_run:
-        _, found = look(cluster, stream, asked, id=id)
+        _, found = look(run.cluster, stream, asked, id=id)
         if isinstance(found, Barred):
             raise Refused(found.why)
         if isinstance(found, Settled):
@@ -68,12 +60,9 @@ def _carry_out(
         return _planned(found)
     # Without a declaration it is refused before it is waited for.
     within = stream.state.within if stream.state is not None else 0.0
-    came = reconfigure(
-        cluster, stream, ReconfigureRequest(asked, id, within), requester.of(config.query)
-    )
-    if isinstance(came, Settled):
-        return _settled(config, came)
-    return _done(came)
+    request = ReconfigureRequest(asked, id, within)
+    came = reconfigure(run.cluster, stream, request, run.requester.of(config.query))
+    return _settled(config, came) if isinstance(came, Settled) else _done(came)
 
 
 def _settled(config: ReconfigureConfig, found: Settled) -> Report:
