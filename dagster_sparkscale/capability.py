@@ -7,6 +7,7 @@ questions, each about a `Situation`, and name none of them; `capabilities.py` do
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,7 @@ import dagster as dg
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.steering import Steering, in_force
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.minutes import Minute
@@ -33,6 +35,12 @@ class Situation:
     evaluation: Evaluation | None = None
     learned: Mapping[str, float] = field(default_factory=dict)
     """What capabilities have learned of the stream, each under keys of its own."""
+
+    @cached_property
+    def steering(self) -> Steering:
+        """How far the stream may be changed by itself now."""
+        record = self.driver.record if self.driver is not None else None
+        return in_force(record, self.stream, self.now)
 
 
 @dataclass(frozen=True)

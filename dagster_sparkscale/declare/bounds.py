@@ -22,6 +22,17 @@ class Bounds:
     """Why no more than `useful` are, for people to read."""
     pinned: float = 0.0
     """Executors' worth of places for tasks that receivers take for good."""
+    least: int = 1
+    """Fewest executors that the stream runs with at all, whatever was declared."""
+    ceiling: int | None = None
+    """Most executors that the driver can have, whatever was declared: spark.cores.max is set from
+    it. None: whatever the cluster has."""
+
+    def within_reach(self, executors: int) -> int:
+        """`executors` as far as the driver can have them, whatever was declared."""
+        if self.ceiling is not None:
+            executors = min(executors, self.ceiling)
+        return max(executors, self.least)
 
     def clamp(self, executors: int) -> int:
         """`executors` moved into the bounds; the minimum wins, as in Spark."""

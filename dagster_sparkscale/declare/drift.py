@@ -24,7 +24,6 @@ _HIDDEN = "#"
 def declared(stream: Stream) -> dict[str, str]:
     """What only a restart brings to a driver, by field. Values that may be secrets as digests."""
     bounds, policy = stream.bounds, stream.autoscale
-    maximum = bounds.maximum
     plain = {
         "program": stream.program,
         "batch_interval": f"{stream.batch_interval:g}",
@@ -36,8 +35,10 @@ def declared(stream: Stream) -> dict[str, str]:
         "executor_cores": str(stream.executor_cores),
         "executor_memory": stream.executor_memory,
         "driver_memory": stream.driver_memory,
-        "max_executors": "none" if maximum is None else str(maximum),
     }
+    # A maximum below the ceiling needs no restart.
+    field = "ceiling" if policy is not None and policy.ceiling is not None else "max_executors"
+    plain[field] = "none" if bounds.ceiling is None else str(bounds.ceiling)
     if policy is None:
         plain["executors"] = str(bounds.initial)
     else:
@@ -84,12 +85,15 @@ def executors_at_start(
 
 
 def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
-    """`bounds` as far as the running driver can go: its maximum was fixed when it was started. A
+    """`bounds` as far as the running driver can go: its ceiling was fixed when it was started. A
     minimum above that is out of its reach as well."""
-    started_with = (before or {}).get("max_executors", "none")
-    if not started_with.isdecimal():
+    if not before:
         return bounds
+    started_with = before.get("ceiling", before.get("max_executors", "none"))
+    if not started_with.isdecimal():
+        return replace(bounds, ceiling=None)
     ceiling = int(started_with)
+    bounds = replace(bounds, ceiling=ceiling)
     if bounds.maximum is not None and bounds.maximum <= ceiling:
         return bounds
     declared = "no maximum" if bounds.maximum is None else f"a maximum of {bounds.maximum}"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds
-from dagster_sparkscale.durations import in_units
+from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
+from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
@@ -24,6 +24,14 @@ class AutoscalePolicy(Declaration):
 
     max_executors: Count | None = None
     """Most executors. None: as many as `spark.cores.max` and the cluster admit."""
+
+    ceiling: Count | None = None
+    """Most executors that a person may have it run while it runs, by pin or bounds;
+    `spark.cores.max` is set from it. None: `max_executors`."""
+
+    hand_pin: Annotated[Number, BeforeValidator(parse_duration), Field(ge=0)] = 3600.0
+    """Seconds for which a rescale by hand pins its number of executors; 0: it does not, and the
+    policy goes on from there."""
 
     initial_executors: Count | None = None
     """Executors a new driver starts with. None: the minimum."""
@@ -51,6 +59,10 @@ class AutoscalePolicy(Declaration):
             yield f"initial_executors = {initial}: must be at least min_executors = {low}"
         if initial is not None and high is not None and initial > high:
             yield f"initial_executors = {initial}: must be at most max_executors = {high}"
+        for field in ("min_executors", "max_executors", "initial_executors"):
+            number: int | None = getattr(self, field)
+            if self.ceiling is not None and number is not None and number > self.ceiling:
+                yield f"ceiling = {self.ceiling}: must be at least {field} = {number}"
 
 
 class RecoveryPolicy(Declaration):

@@ -217,10 +217,12 @@ class Stream(Declaration):
         """The bounds while so many places of tasks are taken for good."""
         policy = self.autoscale
         declared = policy.max_executors if policy else None
-        maximum, note = declared, None
+        top = (policy.ceiling if policy else None) or declared
+        maximum, note = declared or top, None
         if "spark.cores.max" in self.spark_conf:
             cores = int(self.spark_conf["spark.cores.max"])
             ceiling = cores // self.executor_cores
+            top = ceiling if top is None else min(top, ceiling)
             if declared is None or declared > ceiling:
                 maximum = ceiling
                 wanted = "no maximum" if declared is None else f"a maximum of {declared}"
@@ -230,15 +232,20 @@ class Stream(Declaration):
                 )
         given = policy.min_executors if policy else None
         minimum = given or max([1, *(part.least_executors(self, pinned) for part in self.parts)])
+        fitting = pinned // self.tasks_at_a_time + 1
         if pinned > self.pinned:  # by themselves: as far as they can't do without
-            fitting = pinned // self.tasks_at_a_time + 1
             minimum = max(fitting, minimum if maximum is None else min(minimum, maximum))
         initial = (policy.initial_executors if policy else self.executors) or minimum
         if maximum is not None:
             initial = min(initial, maximum)
         if pinned > self.pinned:
             initial = max(initial, minimum)
-        return Bounds(minimum, maximum, initial, note, pinned=pinned / self.tasks_at_a_time)
+        return Bounds(
+            *(minimum, maximum, initial, note),
+            pinned=pinned / self.tasks_at_a_time,
+            least=min(fitting, minimum),
+            ceiling=top,
+        )
 
     def bounds_for(self, shards: int | None, pinned: int | None = None) -> Bounds:
         """The bounds while the stream's sources read `shards` shards; None: they do not tell.

@@ -27,6 +27,7 @@ from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force.steering import Steering, bounded
 from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, declared_limits, without
 from dagster_sparkscale.in_force.tuned import in_force as settings_in_force
 from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
@@ -175,16 +176,19 @@ def waiting(record: Record | None) -> tuple[str, ...]:
     return (f"the limits of before, {tuning.outcome}",)
 
 
-def bounds_in_force(stream: Stream, driver: Driver | None, shards: int | None = None) -> Bounds:
+def bounds_in_force(
+    stream: Stream, driver: Driver | None, steering: Steering, shards: int | None = None
+) -> Bounds:
     """Between which numbers of executors a stream can move: while a driver runs, those that it was
-    started with count.
+    started with count, and those that were set since.
 
     Args:
         shards: of its source, as far as they bound anything; None: not known.
     """
     if driver is None or not driver.state.alive:
-        return stream.bounds
-    return until_restart(driver.declared, stream.bounds_for(shards, driver.receivers))
+        return bounded(stream.bounds, steering)
+    reach = until_restart(driver.declared, stream.bounds_for(shards, driver.receivers))
+    return bounded(reach, steering)
 
 
 def receivers(stream: Stream, record: Record) -> int:

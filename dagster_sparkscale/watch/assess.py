@@ -12,6 +12,7 @@ from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
+from dagster_sparkscale.in_force.steering import beside, steer
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.findings import Finding, Health
@@ -102,7 +103,9 @@ def assess(
         busy=busy,
         faults=capabilities.faults(situation),
     )
-    waits = _waits(decision, operation, due or situation.evaluation is None)
+    # A pin is a person's: it waits for no interval.
+    due = due or situation.evaluation is None or situation.steering.of("pin") is not None
+    waits = _waits(decision, operation, due)
     if waits is not None:
         decision = Hold(f"{waits}; otherwise: {decision}: {decision.reason}")
     return Assessment(
@@ -178,10 +181,15 @@ def _decided(
     if situation.status.phase != "running":
         held = Hold(f"the driver is {situation.status.phase}")
         return held, held
-    of_executors = capabilities.adjust(situation, _by_policy(situation))
-    if isinstance(of_executors, Hold):
-        return of_executors, capabilities.decide(situation, of_executors)
-    return of_executors, of_executors
+    steering = situation.steering
+    bounds = bounds_in_force(
+        situation.stream, situation.driver, steering, situation.evaluation.shards
+    )
+    wanted = capabilities.adjust(situation, _by_policy(situation, bounds))
+    of_executors = steer(wanted, steering, situation.evaluation.requested, bounds)
+    if isinstance(of_executors, ScaleTo) or (wanted.operation and steering.barring):
+        return of_executors, of_executors
+    return of_executors, beside(capabilities.decide(situation, of_executors), steering)
 
 
 def _waits(decision: Decision, operation: str | None, due: bool) -> str | None:
@@ -197,14 +205,13 @@ def _waits(decision: Decision, operation: str | None, due: bool) -> str | None:
     return None if due else "not due yet"
 
 
-def _by_policy(situation: Running) -> Hold | ScaleTo:
+def _by_policy(situation: Running, bounds: Bounds) -> Hold | ScaleTo:
     """What the stream's policy decides. One that fails, as a user's own may, is the reason to hold:
     it must not keep the other streams from being seen to."""
     policy = situation.stream.autoscale
     if policy is None:
         return Hold("the stream has no autoscale policy")
     evaluation = situation.evaluation
-    bounds = bounds_in_force(situation.stream, situation.driver, evaluation.shards)
     name = type(policy).__name__
     try:
         decision = policy.decide(bounds, evaluation)

@@ -81,8 +81,9 @@ def test_a_policy_cannot_be_changed():
         ),
         (
             {"maximum": 4},
-            "RatioPolicy: maximum: no such field; the fields are initial_executors, interval, "
-            "max_executors, max_lag, min_executors, scale_down_ratio, scale_up_ratio",
+            "RatioPolicy: maximum: no such field; the fields are ceiling, hand_pin, "
+            "initial_executors, interval, max_executors, max_lag, min_executors, "
+            "scale_down_ratio, scale_up_ratio",
         ),
     ],
 )

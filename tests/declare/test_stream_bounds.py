@@ -14,7 +14,7 @@ from tests.fakes import dstream, scaled, structured
 class TestBounds:
     def test_a_policys_numbers_are_the_bounds(self):
         stream = scaled(min_executors=2, max_executors=8, initial_executors=4)
-        assert stream.bounds == Bounds(minimum=2, maximum=8, initial=4)
+        assert stream.bounds == Bounds(minimum=2, maximum=8, initial=4, ceiling=8)
 
     def test_a_new_driver_starts_with_the_minimum_unless_told_otherwise(self):
         assert scaled(min_executors=3).bounds == Bounds(minimum=3, maximum=None, initial=3)

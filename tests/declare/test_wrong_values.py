@@ -57,6 +57,8 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "max_executors": (None, 3),
     "initial_executors": (None, 3),
     "max_lag": (None, 3, 2.5),
+    "ceiling": (None, 3),
+    "hand_pin": (3, 2.5, 0),
     "scale_up_ratio": (3, 2.5),
     "scale_down_ratio": (),
     "first_delay": (3, 2.5),

@@ -23,7 +23,7 @@ def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) ->
     """
     bounds = stream.bounds
     executors = bounds.initial if record.executors is None else record.executors
-    maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
+    maximum = [] if bounds.ceiling is None else ["--max-executors", str(bounds.ceiling)]
     return [
         *("--stream", stream.name, "--epoch", str(record.epoch)),
         *("--interval-ms", str(interval_ms(stream))),

@@ -52,13 +52,13 @@ def settings(
     those that are set, so that a JVM, which takes the last of two, heeds the user's. `more` are
     settings of this one start, and what was tuned; they win over all others.
     """
-    bounds = stream.bounds
+    ceiling = stream.bounds.ceiling
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
     if driver_host:
         made["spark.driver.host"] = driver_host
         made["spark.driver.bindAddress"] = driver_host
-    if bounds.maximum is not None:
-        made["spark.cores.max"] = str(bounds.maximum * stream.executor_cores)
+    if ceiling is not None:
+        made["spark.cores.max"] = str(ceiling * stream.executor_cores)
     if stream.checkpoint_location and stream.kind == "structured":
         made["spark.sql.streaming.checkpointLocation"] = stream.checkpoint_location
     for part in stream.parts:

@@ -13,15 +13,17 @@ comparing the clocks of two; a holder that froze and wakes up finds its lease lo
 
 A swap may be done though its answer is lost, and others fail after it. Then the next one meets a
 conflict with that: what stands there is looked at, and where it is one of those that were tried,
-the lease goes on from there.
+the lease goes on from there. So it does where nothing but the steering has changed: a person may
+pin a stream while an operation holds it, and no operation's write takes that back.
 """
 
 import contextlib
 import logging
 import os
+import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -33,12 +35,15 @@ from dagster_sparkscale.clusters.errors import (
     Overtaken,
 )
 from dagster_sparkscale.clusters.records.overtaking import CLOCKS_DIFFER, Holder, noted, overtaken
+from dagster_sparkscale.clusters.records.steering import Entries
 from dagster_sparkscale.clusters.records.store import Conflict, Holding, Record, Store
 
 LEASE_SECONDS = 20.0
 """A lease that was not renewed for so long has expired."""
 RENEW_EVERY = 5.0
 POLL = 0.05
+_STEERINGS = 50
+"""Times that steering is tried anew: each time another change has come to its end."""
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +120,9 @@ class Lease:
         with self._lock:
             self.check()
             record = noted(record, self.requester)
-            return self._swap(lambda mine: replace(record, lease=mine.lease))
+            return self._swap(
+                lambda mine: replace(record, lease=mine.lease, steering=mine.steering)
+            )
 
     def renew(self) -> None:
         """Keep the lease from expiring.
@@ -138,7 +145,7 @@ class Lease:
             self._over = True
 
     def _swap(self, change: Callable[[Record], Record]) -> Record:
-        for again in (True, False):
+        while True:
             # What follows the one that was read, whoever else has read that.
             record = replace(change(self._record), revision=self._record.revision + 1)
             began = self._clock()
@@ -147,21 +154,28 @@ class Lease:
                 self._store.swap(self.stream, record)
             except Conflict:
                 now = self._store.read(self.stream)
-                if again and now is not None and any(_same(now, each) for each in before):
+                if now is not None and _same(now, record):
+                    record = now
+                elif now is not None and self._goes_on(now, before):
                     self._record, self._tried = now, ()
                     continue
-                if not _same(now, record):
+                else:
                     self._lost = self._overtaken = True
                     self.check()
             self._record, self._renewed, self._tried = record, began, ()
-            break
-        return self._record
+            return self._record
+
+    def _goes_on(self, now: Record, tried: Sequence[Record]) -> bool:
+        """Whether what stands there is of this lease, or was steered meanwhile."""
+        steered = now.revision > self._record.revision and _same(now, self._record)
+        return steered or any(_same(now, each) for each in tried)
 
 
-def _same(found: Record | None, written: Record) -> bool:
-    """Whether the stored record is the written one. The store keeps only the end of a history."""
-    if found is None:
-        return False
+def _same(found: Record, written: Record) -> bool:
+    """Whether the stored record is the written one, or came of it by steering alone. The store
+    keeps only the end of a history."""
+    if found.revision > written.revision:
+        written = replace(written, revision=found.revision, steering=found.steering)
     return replace(found, history=()) == replace(written, history=())
 
 
@@ -169,6 +183,34 @@ def _with_a_beat(record: Record) -> Record:
     assert record.lease is not None
     beat = replace(record.lease, beat=record.lease.beat + 1, renewed_at=time.time())
     return replace(record, lease=beat)
+
+
+def steer(store: Store, stream: str, change: Callable[[Entries], Entries]) -> Record:
+    """Change the steering of `stream`, whoever holds it; a stream that was never started gets a
+    record.
+
+    Args:
+        change: makes the new entries of those that stand there. It is called again where somebody
+            else was quicker.
+
+    Raises:
+        ClusterError: the record can't be read or written.
+    """
+    for _ in range(_STEERINGS):
+        before = store.read(stream) or Record.new(store.new_id())
+        entries = change(before.steering)
+        if entries == before.steering:
+            return before
+        record = replace(before, steering=entries, revision=before.revision + 1)
+        try:
+            store.swap(stream, record)
+            return record
+        except Conflict:  # somebody was quicker
+            time.sleep(random.uniform(0, POLL))
+    raise ClusterError(
+        f"{stream!r}: what is remembered of it has changed {_STEERINGS} times while it was to be "
+        "steered; nothing was changed, try again"
+    )
 
 
 Keeping = Callable[[Lease], AbstractContextManager[None]]

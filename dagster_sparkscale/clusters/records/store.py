@@ -12,6 +12,7 @@ from typing import Literal, Protocol, Self
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.owners import in_words
+from dagster_sparkscale.clusters.records.steering import Steered
 
 Desired = Literal["running", "stopped", "restarting"]
 """`restarting`: stopped to be started again at once. Whoever finds it so may complete it."""
@@ -182,6 +183,9 @@ class Record:
     tuning: Tuning | None = None
     """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
     its first start on, without settings: it has what was declared then."""
+    steering: Mapping[str, Steered] = field(default_factory=dict)
+    """How far the stream may be changed by itself, by kind (`clusters/records/steering.py`). It
+    alone changes without the lease (`leases.steer`)."""
 
     @classmethod
     def new(cls, id: str) -> Self:

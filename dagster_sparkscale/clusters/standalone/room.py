@@ -57,4 +57,6 @@ def _numbers(stream: Stream) -> list[tuple[str, int]]:
         numbers = [("min_executors", bounds.minimum), ("initial_executors", bounds.initial)]
         if policy.max_executors is not None and bounds.maximum is not None:
             numbers.append(("max_executors", bounds.maximum))
+        if policy.ceiling is not None and bounds.ceiling is not None:
+            numbers.append(("ceiling", bounds.ceiling))
     return numbers

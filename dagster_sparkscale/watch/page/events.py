@@ -157,7 +157,8 @@ def _metadata(
         recent: the last hours; None of an observation, which Overview does not show.
     """
     situation = assessment.situation
-    minimum = bounds_in_force(situation.stream, situation.driver).minimum
+    of = situation.stream, situation.driver, situation.steering
+    minimum = bounds_in_force(*of).minimum
     pieces = {"state": overview.state(row, called(row), minimum, situation.driver)}
     if recent is not None:
         executors = situation.status.executors if situation.status else ()
