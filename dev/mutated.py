@@ -161,7 +161,7 @@ _OTHER_TESTS: Modules = {
         "observe/test_stop_report*.py",
     ),
     "observe/throttling.py": ("autoscale/test_beside_limits*.py", "observe/test_evaluation*.py"),
-    "watch/alerts/alerts.py": ("watch/test_alert_patterns.py", "watch/test_alerts.py"),
+    "watch/alerts/alerts.py": ("watch/test_alert_patterns.py", "watch/test_alerts*.py"),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
     "watch/fleet/rows.py": ("watch/test_fleet.py",),
     "watch/fleet/memory.py": ("watch/test_fleet_events.py",),
@@ -175,7 +175,7 @@ _OTHER_TESTS: Modules = {
     "observe/findings.py": ("watch/test_health*.py",),
     "receivers/faults.py": ("receivers/test_page.py", "watch/test_health*.py"),
     "state/task_waves.py": ("watch/test_assess*.py",),
-    "watch/fleet/news.py": ("watch/test_alert_patterns.py", "watch/test_alerts.py"),
+    "watch/fleet/news.py": ("watch/test_alert_patterns.py", "watch/test_alerts*.py"),
     "markdown.py": ("test_markdown.py", "watch/test_overview*.py"),
     "backpressure/set_limits.py": ("backpressure/test_set_limits.py",),
     "clusters/kubernetes/launch.py": (

@@ -107,7 +107,7 @@ def assess(
     due = due or situation.evaluation is None or situation.steering.of("pin") is not None
     waits = _waits(decision, operation, due)
     if waits is not None:
-        decision = Hold(f"{waits}; otherwise: {decision}: {decision.reason}")
+        decision = Hold(WithRemedy(f"{waits}; otherwise: {decision}: ", decision.reason))
     return Assessment(
         stream=stream.name,
         state=driver.state.value if driver else "unknown" if sighting.error else "not started",

@@ -96,8 +96,8 @@ def _running(sighting: Sighting, now: float, operation: str | None) -> Finding:
         return Finding(False, "stopped on request", urgent=False)
     if driver.state is DriverState.FAILED:
         error = last_refusal(sighting.history) or ""
-        refusal = error and f"; the last restart was refused: {error}"
-        text = f"driver {driver.epoch} failed: {driver.exit_reason}{refusal}"
+        refused = ("; the last restart was refused: ", error) if error else ()
+        text = WithRemedy(f"driver {driver.epoch} failed: ", str(driver.exit_reason), *refused)
         return Finding(False, text, mark=error)
     if sighting.status is not None and (hangs := _hangs(sighting.status)):
         return Finding(False, f"driver {driver.epoch} runs, but {hangs}{where}")
@@ -188,8 +188,8 @@ def _doing(status: Status, name: str | None = None) -> str:
         and name in (None, query.name)
     ]
     at_it.sort(key=lambda query: -(query.running_ms or 0))
-    told = [f"query {query.name!r} is at {query.doing!r}" for query in at_it]
-    return f"; Spark says that {', '.join(told[:3])}" if told else ""
+    lines = [f"query {query.name!r} is at {query.doing!r}" for query in at_it[:3]]
+    return f"; Spark says that {', '.join(lines)}" if lines else ""
 
 
 def _ratio(seen: Evaluation | None) -> Finding:

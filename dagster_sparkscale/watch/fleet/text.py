@@ -70,10 +70,10 @@ def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
 def notes(rows: Iterable[Row], size: int) -> str:
     """What is up with the first of the rows, as a list below `size` characters; empty for
     nothing."""
-    told = [row for row in rows if row.note]
-    lines = [f"- {_linked(row)}: {_note(row, SAID)}\n" for row in told]
+    noted = [row for row in rows if row.note]
+    lines = [f"- {_linked(row)}: {_note(row, SAID)}\n" for row in noted]
     if sum(map(len, lines)) >= size - AND_MORE:
-        lines = [f"- {_linked(row)}: {_note(row)}\n" for row in told]
+        lines = [f"- {_linked(row)}: {_note(row)}\n" for row in noted]
     text = ""
     for shown, line in enumerate(lines):
         if len(text) + len(line) + AND_MORE >= size:
@@ -85,12 +85,9 @@ def notes(rows: Iterable[Row], size: int) -> str:
 def limit(row: Row) -> str:
     """What it may take, whether it takes that, and whether somebody has set it; empty: nothing
     limits it, or that is not known."""
-    told = [] if row.limit is None else [f"{row.limit:,.{0 if row.limit >= 10 else 1}f}/s"]
-    if row.limit_set:
-        told.append("set")
-    if row.throttled:
-        told.append("reached")
-    return " ".join(told)
+    rate = "" if row.limit is None else f"{row.limit:,.{0 if row.limit >= 10 else 1}f}/s"
+    parts = rate, "set" if row.limit_set else "", "reached" if row.throttled else ""
+    return " ".join(filter(None, parts))
 
 
 def asset_path(row: Row) -> str:
@@ -118,11 +115,16 @@ def called(row: Row) -> str:
     return CRASH_LOOPING if row.looping else row.state
 
 
-def state(row: Row) -> str:
-    """The state as people say it, and how long it has lasted where it is not the usual one."""
+def state(row: Row, space: str = " ") -> str:
+    """The state as people say it, and how long it has lasted where it is not the usual one.
+
+    Args:
+        space: within that time.
+    """
     if row.since is None or row.looping or row.state in ("running", ORPHAN, "unknown"):
         return called(row)
-    return f"{called(row)} for {span(max(0.0, row.seen_at - row.since))}"
+    lasted = span(max(0.0, row.seen_at - row.since)).replace(" ", space)
+    return f"{called(row)} for {lasted}"
 
 
 _DASH = "-"
@@ -140,10 +142,9 @@ def _line(row: Row, space: str = " ") -> str:
     Args:
         space: in what is short; on a page a kind at which no line ends, which is six bytes.
     """
-    word, since, ago = state(row).partition(" for ")
     cells = [
         _linked(row),
-        f"{word}{since}{ago.replace(' ', space)}",
+        state(row, space),
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag).replace(" ", space),
         escaped(executors(row).replace("->", ARROW)).replace(" ", space),

@@ -54,7 +54,8 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
             often = f"{shown}, {restarts} restarts within 24 h"
             return f"{often}; at {clock(row.seen_at)}: {row.reason}"
         if row.since is None or shown == "unknown":
-            return f"{shown}: {row.reason.removeprefix(f'{shown}: ')}"
+            # A stream that was never started says that as its reason, too.
+            return row.reason if row.reason.startswith(shown) else f"{shown}: {row.reason}"
         return f"{shown} since {clock(row.since)}: {row.reason}"
     parts = [shown]
     if row.registered is not None:
@@ -74,7 +75,7 @@ def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     lines = [f"**{fitted(sentence(row, shown, minimum).strip(), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
-        wrong = [each for each in row.failing if not _said(each.text, row.reason)][:2]
+        wrong = [each for each in row.failing if not _said(each.text, row.reason, driver)][:2]
         lines += [fitted(f"{each.check}: {each.text}", _FAILING // len(wrong)) for each in wrong]
     seen = f"seen {clock(row.seen_at)}"
     # Overview shows the last time that data moved on or the state was another. What is old there
@@ -91,22 +92,23 @@ def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     return text if driver is None else text + fitted(driver.where, INLINE - len(text))
 
 
-def _said(text: str, reason: str) -> bool:
-    """Whether a reason is all that a check says: what it adds is where the driver is."""
-    return bool(reason) and text.partition("; ")[0] == reason.partition("; ")[0]
+def _said(text: str, reason: str, driver: Driver | None) -> bool:
+    """Whether a check says the reason or its beginning, or adds to it where the driver is."""
+    where = "" if driver is None else driver.where
+    return bool(reason) and (f"{reason}; ".startswith(f"{text}; ") or text == f"{reason}; {where}")
 
 
-def executors(told: Sequence[Executor]) -> str:
+def executors(registered: Sequence[Executor]) -> str:
     """The executors as a table; a line a host where they are many. Empty for none."""
-    if not told:
+    if not registered:
         return ""
-    lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in told]
+    lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in registered]
     whole = table("executor|host|tasks of cores", lines)
     if len(whole) <= INLINE:
         return whole
-    hosts = Counter(each.host for each in told)
+    hosts = Counter(each.host for each in registered)
     busy, cores = Counter[str](), Counter[str]()
-    for each in told:
+    for each in registered:
         busy[each.host] += each.active_tasks
         cores[each.host] += each.cores
     lines = [
