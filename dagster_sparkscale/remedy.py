@@ -6,6 +6,7 @@ puts one into another text makes a `WithRemedy` of both: an f-string keeps the w
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from string import Formatter
 from typing import Any, Self
 
 
@@ -53,9 +54,21 @@ class WithRemedy(str):
         return [{"remedy": p.name} if isinstance(p, Remedy) else p for p in self.parts]
 
     @classmethod
-    def unpacked(cls, parts: Sequence[Any]) -> Self:
-        """The text that was `packed`."""
-        return cls(*(p if isinstance(p, str) else Remedy[p["remedy"]] for p in parts))
+    def unpacked(cls, parts: Sequence[Any], text: str) -> str:
+        """The text that was `packed`; `text` as it is where a remedy in it is another release's."""
+        try:
+            return cls(*(p if isinstance(p, str) else Remedy[p["remedy"]] for p in parts))
+        except KeyError:
+            return text
+
+    @classmethod
+    def filled(cls, template: str, **values: object) -> Self:
+        """`template` with its names replaced by these, as by `str.format`, but with their
+        remedies."""
+        pieces = Formatter().parse(template)
+        return cls(
+            *(p for text, name, *_ in pieces for p in (text, str(values[name]) if name else ""))
+        )
 
 
 def worded(text: str, words: Mapping[Remedy, str]) -> str:

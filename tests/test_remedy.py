@@ -30,7 +30,7 @@ def test_a_text_without_a_remedy_stays_as_it_is() -> None:
         lambda text: str(Refused(text)),
         lambda text: WithRemedy(text),
         lambda text: copy.deepcopy(text),
-        lambda text: WithRemedy.unpacked(json.loads(json.dumps(text.packed()))),
+        lambda text: WithRemedy.unpacked(json.loads(json.dumps(text.packed())), str(text)),
     ],
     ids=["an error", "another text", "a copy", "JSON"],
 )
@@ -43,3 +43,14 @@ def test_the_remedy_stays_with_it_through(through) -> None:  # type: ignore[no-u
 def test_part_of_another_it_is_kept() -> None:
     whole = WithRemedy("it failed of: ", TEXT)
     assert whole.parts == ("it failed of: ", *TEXT.parts)
+
+
+def test_filled_into_a_template_it_is_kept() -> None:
+    filled = WithRemedy.filled("driver {epoch}: {error}.", epoch=3, error=Refused(TEXT))
+    assert filled == f"driver 3: {TEXT}."
+    assert Remedy.START in filled.parts
+
+
+def test_a_remedy_of_another_release_leaves_the_text_as_a_page_has_it() -> None:
+    packed = ["it is held: ", {"remedy": "ASK_A_FRIEND"}]
+    assert WithRemedy.unpacked(packed, "it is held: ask a friend") == "it is held: ask a friend"

@@ -17,6 +17,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.tuned import with_tuning
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start
+from dagster_sparkscale.remedy import WithRemedy
 
 CAUSE = "retune"
 """The cause of a start in the history of submissions."""
@@ -81,7 +82,7 @@ def go_back(
         Start(cause=CAUSE, unless_stopped=True),
         seen_to_end=isinstance(error, NotDone),
     )
-    raise NotDone(f"{stream.name!r}: {_said(came, tuning, error)}") from error
+    raise NotDone(WithRemedy(f"{stream.name!r}: ", _said(came, tuning, error))) from error
 
 
 _SAID = {
@@ -104,7 +105,9 @@ def _said(came: trial.PutBack, tuning: Tuning, error: ClusterError) -> str:
     if tuning.put_back:
         tried = "a start with the limits of before failed, and those that were to be put back are "
     epoch = came.driver.epoch if came.driver is not None else None
-    return _SAID[came.ending].format(tried=tried, epoch=epoch, why=came.error, error=error)
+    return WithRemedy.filled(
+        _SAID[came.ending], tried=tried, epoch=epoch, why=came.error, error=error
+    )
 
 
 def _back(before: Tuning | None, by: str, tuning: Tuning, why: str, now: float) -> Tuning:

@@ -146,7 +146,9 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
             data = event.step_failure_data
             if (why := data.user_failure_data) and why.description:
                 packed = why.metadata.get(REMEDY)
-                return WithRemedy.unpacked(packed.value) if packed else why.description  # type: ignore[arg-type]
+                if packed is None:
+                    return why.description
+                return WithRemedy.unpacked(packed.value, why.description)  # type: ignore[arg-type]
             if data.error is not None and data.error.cls_name == _INTERRUPTED:
                 return "interrupted; what had been asked for by then stands"
             if data.error is not None:

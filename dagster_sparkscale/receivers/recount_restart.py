@@ -16,6 +16,7 @@ from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome, Start, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.recount_follow import NeverRan, Recounted
+from dagster_sparkscale.remedy import WithRemedy
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,9 @@ def go_back(
     said_of = {"before": story.before, "wanted": request.receivers, "error": error}
     runs = came.driver.epoch if came.driver is not None else None
     raise NotDone(
-        _SAID[came.ending].format(said=said, stay=stay, runs=runs, why=came.error, **said_of)
+        WithRemedy.filled(
+            _SAID[came.ending], said=said, stay=stay, runs=runs, why=came.error, **said_of
+        )
     ) from error
 
 

@@ -178,8 +178,11 @@ def _cut(with_plan: Driver, now: Driver) -> str:
     if now.fenced:
         # As for recovery: the next one would be refused too, or take from another what it works on.
         raise NotDone(
-            f"driver {now.epoch} ended, as it may not have its checkpoint: {now.exit_reason}. "
-            "Materialize the stream once that is settled: the start undoes or closes what was begun"
+            WithRemedy(
+                f"driver {now.epoch} ended, as it may not have its checkpoint: {now.exit_reason}; ",
+                Remedy.START_ONCE_SETTLED,
+                ": the start undoes or closes what was begun",
+            )
         )
     if now.epoch != with_plan.epoch:
         return f"driver {with_plan.epoch} ended in the middle of it, and driver {now.epoch} came"
