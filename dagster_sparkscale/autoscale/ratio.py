@@ -82,7 +82,7 @@ class RatioPolicy(AutoscalePolicy):
         """
         return cls(**policy_fields(conf))
 
-    def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """The decision for one evaluation.
 
         An increase starts from the executors that are registered and stay, and not from those
@@ -90,4 +90,4 @@ class RatioPolicy(AutoscalePolicy):
         target = max(min(max, staying + max(round(R), 1)), min).
         """
         thresholds = (self.scale_up_ratio, self.scale_down_ratio, self.max_lag)
-        return rules.decide(rules.Case(*thresholds, bounds, seen))
+        return rules.decide(rules.Case(*thresholds, bounds, evaluation))

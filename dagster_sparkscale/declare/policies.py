@@ -40,12 +40,12 @@ class AutoscalePolicy(Declaration):
     """How far behind the tip of its source the stream may be, in seconds; a health check says
     whether it is. None: as far as it likes. For sources that tell."""
 
-    def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
-        """What is to happen to a stream of which this was `seen`. Pure: no clock, no I/O.
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        """What is to happen to a stream. Pure: no clock, no I/O.
 
         Args:
             bounds: between which numbers of executors the stream can move at present.
-            seen: what it did in the last `interval` seconds, or since it was last decided on.
+            evaluation: what it did in the last `interval` seconds, or since it was last decided on.
         """
         # Not reached by a stream: it refuses a policy that leaves it at this.
         return Hold(f"{type(self).__name__} does not say how to decide")
