@@ -150,7 +150,7 @@ _OTHER_TESTS: Modules = {
         ),
         ("driver/state/test_*.py",),
     ),
-    "observe/evaluation.py": (
+    "observe/evaluate.py": (
         "autoscale/test_reasons*.py",
         "autoscale/test_warm_up*.py",
         "observe/test_evaluation*.py",

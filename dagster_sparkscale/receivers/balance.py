@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.declare.decisions import Move
-from dagster_sparkscale.observe.evaluation import STALE_AFTER
+from dagster_sparkscale.observe.evaluate import STALE_AFTER
 from dagster_sparkscale.observe.status import Status
 
 

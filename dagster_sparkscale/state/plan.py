@@ -13,7 +13,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.spark.releases import is_before
 from dagster_sparkscale.driver.state.plans import StatePlan
-from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy

@@ -14,7 +14,8 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
 from dagster_sparkscale.in_force.steering import beside, steer
 from dagster_sparkscale.lifecycle.recovery import recover
-from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered

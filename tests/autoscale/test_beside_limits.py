@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.observe.evaluation import Evaluation, Load, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation, Load
 from dagster_sparkscale.observe.status import Limit, Query
 from tests.autoscale.deciding import any_bounds, anything, policies, ratios, target
 from tests.fakes import QUERY, batch, status

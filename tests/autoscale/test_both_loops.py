@@ -15,7 +15,8 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.driver.backpressure.estimators import Estimate, MeasuredBatch, estimator_of
 from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
-from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Batch, Limit, Query, Spark, Status
 from dev.load_simulation import Run, Stream, always, simulate, steps
 

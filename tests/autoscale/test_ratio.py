@@ -10,7 +10,8 @@ from dagster_sparkscale.autoscale.steps import round_half_up
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.observe.evaluation import Evaluation, Load, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation, Load
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
 from tests.autoscale.deciding import BOUNDS, POLICY, decided, target

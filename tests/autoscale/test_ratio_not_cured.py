@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.status import Executor, Query
 from tests.autoscale.deciding import BOUNDS, POLICY
 from tests.fakes import QUERY, batch, status

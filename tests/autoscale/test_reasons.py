@@ -3,7 +3,7 @@
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale.deciding import decided
 from tests.fakes import QUERY, batch, status

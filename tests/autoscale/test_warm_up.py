@@ -4,7 +4,8 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.observe.evaluation import WARM_UP, Evaluation, evaluate
+from dagster_sparkscale.observe.evaluate import WARM_UP, evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale.deciding import BOUNDS
 from tests.fakes import QUERY, batch, status

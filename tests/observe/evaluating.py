@@ -1,6 +1,7 @@
 """What is made of the status of a driver whose batches have an interval of 10 s."""
 
-from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Evaluation
 from tests.fakes import status
 
 INTERVAL = 10.0

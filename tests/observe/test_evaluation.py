@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observe.evaluation import Load, evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
+from dagster_sparkscale.observe.evaluation import Load
 from dagster_sparkscale.observe.status import Executor, Query
 from tests.autoscale import reference
 from tests.fakes import QUERY, batch, status

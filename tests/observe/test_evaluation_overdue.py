@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.observe.evaluation import STALE_AFTER
+from dagster_sparkscale.observe.evaluate import STALE_AFTER
 from dagster_sparkscale.observe.status import Query
 from tests.fakes import QUERY, batch
 from tests.observe.evaluating import seen

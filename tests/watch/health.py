@@ -3,7 +3,7 @@
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.watch.health import check_health
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import driver, status, structured

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.batches.history import History
-from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.watch.coverage import (
     DELAY,
     LONGEST,
