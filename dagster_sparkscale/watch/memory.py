@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ConfigDict, FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
+from dagster_sparkscale.observe.usage import Usage
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
 
@@ -66,6 +67,8 @@ class StreamMemory:
     """What capabilities have learned of it, each under keys of its own."""
     granted: tuple[FiniteFloat, int] | None = None
     """When a budget last gave it executors, seconds since the epoch, and its target then."""
+    usage: Usage = field(default_factory=Usage)
+    """What its executors have cost today."""
     pending: dict[str, Any] = field(default_factory=dict)
     """The minutes since the last event, packed."""
 
@@ -117,7 +120,8 @@ class Memory:
         # Not `asdict`: it would copy each value of each minute.
         kept = {
             name: _flat(memory, "learned")
-            | {"told": _flat(memory.told, "news"), "evaluated": vars(memory.evaluated)}
+            | {"told": _flat(memory.told, "news")}
+            | {"evaluated": vars(memory.evaluated), "usage": vars(memory.usage)}
             for name, memory in self.streams.items()
             if name in keep
         }

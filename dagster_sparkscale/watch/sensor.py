@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
@@ -245,7 +245,9 @@ class Tick:
         )
         instance = self._context.instance
         try:
-            self._rows.append(row(assessment))
+            known.usage = known.usage.after(minute, known.last_at)
+            hours = round(known.usage.executor_hours, 2) if known.usage.measured_hours else None
+            self._rows.append(replace(row(assessment), executor_hours=hours))
             recent = self._watch.recents.of(instance, stream.name, asset_key(stream), known)
             recent.add(minute)
             if self._size > MOST_TOLD:

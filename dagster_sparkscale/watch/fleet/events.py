@@ -45,6 +45,7 @@ OTHERS = 50
 AT_A_GLANCE = "at a glance"
 WHAT_IS_UP = "what is up"
 ALL_STREAMS = "whole table"
+EXECUTOR_HOURS = "executor-hours today"
 PROBLEMS_NOW = "problems"
 FOR_ALERTS = "for alerts"
 
@@ -130,6 +131,9 @@ def observation(
     metadata: dict[str, Any] = {AT_A_GLANCE: dg.MetadataValue.md(fitted(glance, INLINE))}
     for number, piece in enumerate(pieces, 1):
         metadata[f"streams {number}"] = dg.MetadataValue.md(piece)
+    hours = [row.executor_hours for row in fleet if row.executor_hours is not None]
+    if hours:
+        metadata[EXECUTOR_HOURS] = round(sum(hours), 1)
     if noted := notes(fleet, PIECE):
         metadata[WHAT_IS_UP] = dg.MetadataValue.md(noted)
     if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):

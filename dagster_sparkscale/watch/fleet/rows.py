@@ -84,6 +84,8 @@ class Row:
     """What it waits for: an operation in flight, executors, a person."""
     failing: tuple[Failing, ...] = ()
     """The urgent ones first."""
+    executor_hours: float | None = None
+    """What its executors have cost since the day began in UTC; None: not known here."""
     untold: tuple[str, ...] = ()
     """The health checks that can't be told now: what they said before stands."""
 
