@@ -86,12 +86,7 @@ def build_defs(
         if doubt := cluster.doubt(stream):
             _LOG.warning("%s %r: %s", type(stream).__name__, stream.name, doubt)
     check_switch("autoscaler_running", autoscaler_running)
-    if run_tags is not None and not isinstance(run_tags, Mapping):
-        raise DeclarationError(
-            f'run_tags = {shown(run_tags)}: must be a dict, such as {{"team": "clicks"}}'
-        )
-    if fault := fault_of_tags(run_tags or {}):
-        raise DeclarationError(f"run_tags: {fault}")
+    _validate_tags(run_tags)
     if budget is not None:
         check_budget(budget, streams)
     known = Streams(streams, cluster_key, run_tags)
@@ -152,6 +147,15 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
                 "checkpoint lose data: give each its own"
             )
         owners[place] = stream.name
+
+
+def _validate_tags(run_tags: Mapping[str, Any] | None) -> None:
+    if run_tags is not None and not isinstance(run_tags, Mapping):
+        raise DeclarationError(
+            f'run_tags = {shown(run_tags)}: must be a dict, such as {{"team": "clicks"}}'
+        )
+    if fault := fault_of_tags(run_tags or {}):
+        raise DeclarationError(f"run_tags: {fault}")
 
 
 def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
