@@ -19,7 +19,7 @@ from .begin.fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .begin.once import AGAIN, ROLE, CannotTell, asking, begun_before
 from .begin.options import Options, parse
 from .begin.program import run
-from .ending.reporter import WITHIN, Word
+from .ending.reporter import WITHIN, EndReporter
 from .ending.stopper import Stopper
 from .kafka.part import KafkaPart
 from .log import say
@@ -43,24 +43,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
     core = Core(options)
     agent = Agent(core, compose(core, rates))
-    word = Word(options.announce, options.last_words)
-    if (code := _refused(options, word)) is not None:
+    reporter = EndReporter(options.announce, options.last_words)
+    if (code := _refused(options, reporter)) is not None:
         return code
-    stopper = Stopper(agent, word.stopped)
+    stopper = Stopper(agent, reporter.stopped)
     stopper.heed_sigterm(options.term_seconds)
     try:
         server = Server(options.bind, options.port, agent, stopper.request, options.tls)
     except OSError as error:
         fault = f"cannot listen on {options.bind} port {options.port}: {error}"
         say(fault)
-        word.raised(fault)
+        reporter.raised(fault)
         return 1
     url = url_of(_host(options), server.server_port, options.tls is not None)
     server.start()
     say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
 
     fences: list[Fence] = []
-    code = stopper.program_ended(_run(options, agent, stopper, word, url, fences))
+    code = stopper.program_ended(_run(options, agent, stopper, reporter, url, fences))
     # Not before: what the program left running is finished by then. Where nobody has stopped it, it
     # may go on for as long as Spark is there, so the mark stays; its own stream is let in all the
     # same.
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fence in fences:
             fence.release()
     agent.admission.phase = "ended"
-    word.over()
+    reporter.over()
     return code
 
 
@@ -79,7 +79,7 @@ def compose(core: Core, rates: Rates) -> tuple[Part, ...]:
     return receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart()
 
 
-def _refused(options: Options, word: Word) -> int | None:
+def _refused(options: Options, reporter: EndReporter) -> int | None:
     """The exit code of a driver that may not begin, having told why; None: it may."""
     if options.begun is None:
         return None
@@ -91,7 +91,7 @@ def _refused(options: Options, word: Word) -> int | None:
             f"driver can make: {error}; {ROLE}"
         )
         say(fault)
-        word.raised(fault)
+        reporter.raised(fault)
         return 1
     if began is None:
         return None
@@ -101,13 +101,18 @@ def _refused(options: Options, word: Word) -> int | None:
         "touched anything"
     )
     say(fault)
-    word.took()  # the first one may have, and has left no word, as its pod is gone
-    word.raised(fault)
+    reporter.took()  # the first one may have, and has left no report, as its pod is gone
+    reporter.raised(fault)
     return AGAIN
 
 
 def _run(
-    options: Options, agent: Agent, stopper: Stopper, word: Word, url: str, fences: list[Fence]
+    options: Options,
+    agent: Agent,
+    stopper: Stopper,
+    reporter: EndReporter,
+    url: str,
+    fences: list[Fence],
 ) -> int:
     def tell() -> None:
         if options.announce is not None:
@@ -117,7 +122,7 @@ def _run(
         tell()
         context = create_context(options.stream, url, agent.properties)
         agent.attach(context)
-        fences += _fence(options, context, word)
+        fences += _fence(options, context, reporter)
         for fence in fences:
             fence.outwait(options.outwait, lambda: stopper.requested)
         lend_to_program()
@@ -132,24 +137,24 @@ def _run(
     except CannotStart as error:
         fault = f"Spark cannot be started: {error}"
         say(fault)
-        word.raised(fault)
+        reporter.raised(fault)
         return 1
     except Taken as error:
-        word.fenced(str(error))
+        reporter.fenced(str(error))
         return FENCED
     except Exception as error:
         say("Spark cannot be started:")
         traceback.print_exc()
-        word.raised(error)
+        reporter.raised(error)
         return 1
     agent.admission.phase = "running"
     if stopper.requested:
         agent.admission.phase = "stopping"
         return 0
-    return run(options.program, options.arguments, stopper.let_finish, word.raised)
+    return run(options.program, options.arguments, stopper.let_finish, reporter.raised)
 
 
-def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
+def _fence(options: Options, context: Any, reporter: EndReporter) -> list[Fence]:
     """The fence of the stream's checkpoint, taken, if it declares one.
 
     Raises:
@@ -159,7 +164,7 @@ def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
     if not checkpoint or not options.record:
         return []
     mine = mark_of(options.stream, options.record, options.epoch)
-    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, word.took)
+    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, reporter.took)
     fence.take()
 
     def lost(who: Mark) -> None:
@@ -167,16 +172,16 @@ def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
             "this driver ended at once, for two on one checkpoint lose data"
         )
-        _end_at_once(word, context, reason)
+        _end_at_once(reporter, context, reason)
 
     fence.watch(lost)
     return [fence]
 
 
-def _end_at_once(word: Word, context: Any, reason: str) -> NoReturn:
+def _end_at_once(reporter: EndReporter, context: Any, reason: str) -> NoReturn:
     """End a driver whose checkpoint is another's, whatever hangs or fails: its log may, too."""
     try:
-        telling = threading.Thread(target=word.fenced, args=(reason,), daemon=True)
+        telling = threading.Thread(target=reporter.fenced, args=(reason,), daemon=True)
         telling.start()
         telling.join(2 * WITHIN)
         threading.Thread(target=context.stop, daemon=True).start()

@@ -5,9 +5,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from dagster_sparkscale.driver.ending import end_report, stop_report
-
-from .begin import fence
+from .ending.end_report import PARTS
 
 CODE = "dagster_sparkscale.zip"
 """This package and the sources, in the driver's folder from the beginning."""
@@ -17,10 +15,7 @@ one counts."""
 
 AGENT = "agent.json"
 EXIT = "exit.json"
-TOOK = fence.TOOK
-FENCED = fence.WORD
-STOPPED = stop_report.FILE
-RAISED = end_report.FILE
+FILES = (AGENT, *(f"{part}.json" for part in PARTS), EXIT)
 
 
 def pack(start: Mapping[str, Any]) -> bytes:

@@ -31,10 +31,6 @@ from .begin.announce import announce
 
 EVERY = 0.2
 """Seconds between two looks."""
-_TOLD = (
-    *(shipped.AGENT, shipped.TOOK, shipped.FENCED, shipped.STOPPED, shipped.RAISED),
-    shipped.EXIT,
-)
 
 
 def main(folder: Path, packed: bytes) -> int:
@@ -118,7 +114,7 @@ def _ending(code: int, orphaned: bool) -> dict[str, Any]:
 def _found(folder: Path) -> dict[str, Any]:
     """What the driver has left word of."""
     found = {}
-    for name in _TOLD:
+    for name in shipped.FILES:
         with contextlib.suppress(FileNotFoundError, ValueError):
             found[name] = json.loads((folder / name).read_bytes())
     return found

@@ -6,20 +6,19 @@ import re
 
 from pydantic import TypeAdapter
 
-from dagster_sparkscale.driver.ending.end_report import MARKER, LastWords
-from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.driver.ending.end_report import MARKER, EndReport, Stopped
 from dagster_sparkscale.typed_json import Malformed, read
 
-__all__ = ["LastWords", "Stopped", "drained", "raised", "read_last_words", "read_stopped"]
+__all__ = ["EndReport", "Stopped", "drained", "raised", "read_end_report", "read_stopped"]
 
-_WORDS, _STOPPED = TypeAdapter(LastWords), TypeAdapter(Stopped)
+_REPORT, _STOPPED = TypeAdapter(EndReport), TypeAdapter(Stopped)
 
 _BEGINS = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(: .*)?")
 _LONGEST = 200
 
 
-def read_last_words(text: str) -> LastWords | None:
+def read_end_report(text: str) -> EndReport | None:
     """What a driver has left in the file that it was given for it, or in its log; None: nothing, or
     nothing that can be understood. Unknown fields are passed over: it may be newer than this side.
 
@@ -29,7 +28,7 @@ def read_last_words(text: str) -> LastWords | None:
     try:
         # Others may write into the same line.
         found = json.JSONDecoder().raw_decode(said.lstrip())[0]
-        return read(_WORDS, json.dumps(found))
+        return read(_REPORT, json.dumps(found))
     except (ValueError, RecursionError, Malformed):
         return None
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate, Observed, driver_of
 from dagster_sparkscale.clusters.records.store import Desired, DurableHold, Record, Submission
-from dagster_sparkscale.driver.ending.stop_report import Stopped, StoppedQuery
+from dagster_sparkscale.driver.ending.end_report import Stopped, StoppedQuery
 
 RECORD = Record("id", 3, "running", 100.0, "here", (Submission(3, 90.0, "manual"),))
 FAILED = Fate(DriverState.FAILED, ended_at=120.0, reason="exit code 1", how="exit code")

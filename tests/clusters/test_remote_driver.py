@@ -17,7 +17,7 @@ from dagster_sparkscale.driver import shipped
 from tests.clusters.answering import Agent
 
 RECORD = Record("1" * 16, 1, "running", 1.0, "here", (Submission(1, 1.0, "manual"),))
-BEGUN = {shipped.AGENT: {"url": "http://127.0.0.1:9"}, shipped.TOOK: {}}
+BEGUN = {shipped.AGENT: {"url": "http://127.0.0.1:9"}, "took.json": {}}
 ENDED = {**BEGUN, shipped.EXIT: {"at": 2.0, "reason": "its JVM was killed"}}
 
 

@@ -11,7 +11,7 @@ from tests.clusters.answering import Agent, drips
 
 DEAD = "http://127.0.0.1:9"
 LOG = "log 1\nlog 2\nlog 3\nlog 4\n"
-PRINTED = f"batch 1\n\n{shipped.line({shipped.TOOK: {}})}\nbatch 2\nbatch 3\n"
+PRINTED = f"batch 1\n\n{shipped.line({'took.json': {}})}\nbatch 2\nbatch 3\n"
 
 
 def shows(worker: Agent, **written: str) -> Output:
@@ -57,7 +57,7 @@ def test_where_it_has_printed_nothing_all_lines_are_of_its_log(agent: Agent) -> 
 
 
 def test_its_last_word_counts(agent: Agent) -> None:
-    words = [{shipped.TOOK: {}}, {shipped.TOOK: {}, shipped.EXIT: {"code": 1}}]
+    words = [{"took.json": {}}, {"took.json": {}, shipped.EXIT: {"code": 1}}]
     output = shows(agent, stdout="\n".join(map(shipped.line, words)))
     assert output.last_report() == words[1]
     assert shows(agent, stdout="no word").last_report() == {}

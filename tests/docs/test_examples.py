@@ -15,7 +15,7 @@ import yaml
 import dagster_sparkscale as ours
 from dagster_sparkscale.driver import wire
 from dagster_sparkscale.driver.batches.reports import SourceReport, read_report
-from dagster_sparkscale.observe.end_report import read_last_words, read_stopped
+from dagster_sparkscale.observe.end_report import read_end_report, read_stopped
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.options import NAMES
 from dagster_sparkscale.watch.alerts.alerts import Alert
@@ -95,7 +95,7 @@ def test_an_alert_is_sent_as_the_docs_show_it() -> None:
 def test_what_a_driver_leaves_at_its_end_is_understood() -> None:
     stopped = read_stopped(shown("docs/agent.md", '{"at"'))
     assert [(query.name, query.batch_id) for query in stopped.queries] == [("clicks", 41)]
-    last_words = read_last_words(shown("docs/agent.md", "sparkscale: last words"))
+    last_words = read_end_report(shown("docs/agent.md", "sparkscale: last words"))
     assert last_words is not None
     assert last_words.raised == "ValueError: no such topic"
 

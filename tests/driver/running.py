@@ -15,7 +15,7 @@ import pyspark
 import requests
 
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.observe.end_report import LastWords, Stopped, read_last_words, read_stopped
+from dagster_sparkscale.observe.end_report import EndReport, Stopped, read_end_report, read_stopped
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for
 
@@ -95,16 +95,16 @@ def _folders() -> Iterator[tuple[psutil.Process, Path]]:
             yield process, Path(process.cwd())
 
 
-def told(driver: "Driver") -> Stopped:
-    """What a driver that was asked to stop has left word of."""
+def stop_report(driver: "Driver") -> Stopped:
+    """How a driver has ended that was asked to stop, by the file beside its announcement."""
     return read_stopped((driver.folder / "stopped.json").read_bytes())
 
 
-def last_words(driver: "Driver") -> LastWords:
-    """What a driver has left in one, in its file and in its log."""
-    words = read_last_words((driver.folder / "last-words").read_text())
-    assert words is not None and words == read_last_words(driver.log())
-    return words
+def end_report(driver: "Driver") -> EndReport:
+    """The whole report of a driver, in its file and in its log."""
+    report = read_end_report((driver.folder / "last-words").read_text())
+    assert report is not None and report == read_end_report(driver.log())
+    return report
 
 
 def environment(**more: str) -> dict[str, str]:

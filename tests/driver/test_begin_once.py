@@ -15,9 +15,9 @@ import pytest
 from dagster_sparkscale.driver.begin import once
 from dagster_sparkscale.driver.begin.once import AGAIN, CannotTell, asking, begun_before
 from dagster_sparkscale.driver.begin.options import Options
-from dagster_sparkscale.driver.ending.reporter import Word
+from dagster_sparkscale.driver.ending.reporter import EndReporter
 from dagster_sparkscale.driver.main import _refused
-from dagster_sparkscale.observe.end_report import read_last_words
+from dagster_sparkscale.observe.end_report import read_end_report
 from tests.waiting import HANGS
 
 SIGN = {"kind": "ConfigMap", "metadata": {"name": "a-7-begun", "namespace": "streams"}}
@@ -137,20 +137,20 @@ def test_outside_of_a_pod_nothing_can_be_told(tmp_path):
 
 
 def test_a_driver_that_was_not_the_first_leaves_word_of_both(tmp_path, monkeypatch, capfd):
-    sign, file = tmp_path / "begun.json", tmp_path / "last-words"
+    sign, file = tmp_path / "begun.json", tmp_path / "last-report"
     sign.write_text(json.dumps(SIGN))
     options = Options("clicks", 7, 1000, 1, None, "t" * 16, tmp_path / "a.py", begun=sign)
-    assert _refused(replace(options, begun=None), Word(None, file)) is None
+    assert _refused(replace(options, begun=None), EndReporter(None, file)) is None
     # Outside of a pod nobody can tell.
-    assert _refused(options, Word(None, file)) == 1
-    words = read_last_words(file.read_text())
-    assert not words.took and words.raised.startswith("it can't be told whether this start has")
+    assert _refused(options, EndReporter(None, file)) == 1
+    report = read_end_report(file.read_text())
+    assert not report.took and report.raised.startswith("it can't be told whether this start has")
     monkeypatch.setattr("dagster_sparkscale.driver.main.asking", lambda: None)
     for began, code in ((None, None), ("2027-01-15 08:00:00", AGAIN)):
         monkeypatch.setattr("dagster_sparkscale.driver.main.begun_before", lambda *_: began)  # noqa: B023
-        assert _refused(options, Word(None, file)) == code
+        assert _refused(options, EndReporter(None, file)) == code
     # The first one may have left its mark; nobody else has its checkpoint.
-    words = read_last_words(file.read_text())
-    assert words.took and words.fenced is None
-    assert "has begun, or was ended, before, at 2027-01-15 08:00:00 UTC" in words.raised
-    assert words.raised in capfd.readouterr().err
+    report = read_end_report(file.read_text())
+    assert report.took and report.fenced is None
+    assert "has begun, or was ended, before, at 2027-01-15 08:00:00 UTC" in report.raised
+    assert report.raised in capfd.readouterr().err

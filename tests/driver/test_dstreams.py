@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN
+from dagster_sparkscale.driver.ending.end_report import NOT_CLEAN
 from dagster_sparkscale.observe.status import Status
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Cluster, Driver, told
+from tests.driver.running import Cluster, Driver, stop_report
 from tests.driver.shared import Shared
 from tests.releases import has
 from tests.waiting import wait_for
@@ -180,7 +180,7 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
     assert "the program has ended by itself" in driver.log()
     assert "left to Spark's own" not in driver.log()
     assert sorted(written(data)) == sorted(feed.sent)
-    [graph] = told(driver).queries
+    [graph] = stop_report(driver).queries
     assert (graph.name, graph.drained) == ("dstream", True)
     assert graph.batch_id is not None and graph.batch_id % 1000 == 0
 
@@ -194,7 +194,7 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
         assert "the program's SparkContext is" not in again.log()  # it was never constructed
         again.stop(graceful=False)
         assert again.exit_code() == NOT_CLEAN
-        [graph] = told(again).queries
+        [graph] = stop_report(again).queries
         assert (graph.name, graph.drained) == ("dstream", False)
 
 

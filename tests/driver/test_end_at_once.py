@@ -12,7 +12,7 @@ DRIVER = """
 import os, sys, threading
 from pathlib import Path
 from dagster_sparkscale.driver import main
-from dagster_sparkscale.driver.ending.reporter import Word
+from dagster_sparkscale.driver.ending.reporter import EndReporter
 
 def no_more(_):
     raise RuntimeError("can't start new thread")
@@ -43,7 +43,7 @@ if how == "no threads":
     threading.Thread.start = no_more
 if how == "no room":
     file = "/dev/full"
-main._end_at_once(Word(None, Path(file)), Context(), "another has it")
+main._end_at_once(EndReporter(None, Path(file)), Context(), "another has it")
 """
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver, last_words
+from tests.driver.running import Driver, end_report
 
 pytestmark = pytest.mark.spark
 
@@ -15,6 +15,6 @@ def test_settings_that_spark_refuses_end_it_with_code_1(tmp_path: Path) -> None:
     try:
         assert driver.exit_code() == 1
         assert "sparkscale: Spark cannot be started" in driver.log()
-        assert (last_words(driver).raised or "").startswith("Spark cannot be started: ")
+        assert (end_report(driver).raised or "").startswith("Spark cannot be started: ")
     finally:
         driver.kill()

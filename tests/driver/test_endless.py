@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN
+from dagster_sparkscale.driver.ending.end_report import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver, last_words, local_driver, told
+from tests.driver.running import Driver, end_report, local_driver, stop_report
 from tests.driver.shared import Shared
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
@@ -76,4 +76,4 @@ def test_a_program_that_does_not_heed_a_stop_is_ended_and_that_is_told(driver: D
     assert driver.exit_code() == NOT_CLEAN
     assert "the program has not ended in time" in driver.log()
     assert "the program did not end in time and was ended" in driver.log()
-    assert last_words(driver).stopped == told(driver)
+    assert end_report(driver).stopped == stop_report(driver)

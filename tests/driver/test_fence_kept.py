@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.begin.fence import FENCED, FILE, TOOK, Mark
-from dagster_sparkscale.driver.ending.end_report import LastWords
+from dagster_sparkscale.driver.begin.fence import FENCED, FILE, Mark
+from dagster_sparkscale.driver.ending.end_report import EndReport
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver, last_words
+from tests.driver.running import Driver, end_report
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
@@ -44,7 +44,7 @@ def test_a_file_system_that_its_program_sets_up_has_the_mark_from_then_on(tmp_pa
         mark = tmp_path / "ck" / FILE
         wait_for("its mark", lambda: mark.exists() and says_ended(mark, False), about=driver.log)
         assert "is not within a mount point" in driver.log()  # as Java has told it before
-        assert (tmp_path / TOOK).exists()
+        assert (tmp_path / "took.json").exists()
         (tmp_path / "go").touch()
         assert driver.exit_code() == 0
         assert says_ended(mark, True)
@@ -62,7 +62,7 @@ def test_a_program_that_fails_may_work_on_for_a_moment_so_its_mark_stays(tmp_pat
         assert says_ended(mark, False)
         assert "RuntimeError: the program is broken" in driver.log()
         assert "runpy" not in driver.log()  # nor anything else of ours in its traceback
-        assert last_words(driver) == LastWords(
+        assert end_report(driver) == EndReport(
             took=True, raised="RuntimeError: the program is broken"
         )
 
@@ -78,6 +78,6 @@ def test_a_state_folder_that_hangs_keeps_no_driver_alive_that_has_lost_its_check
         (tmp_path / "ck" / FILE).write_text(json.dumps(asdict(another)))
         assert driver.exit_code() == FENCED
         assert "has been taken by driver 1 of 'tested', process 7 on there" in driver.log()
-        assert (words := last_words(driver)).took and words.fenced
-        assert "process 7 on there" in words.fenced
+        assert (report := end_report(driver)).took and report.fenced
+        assert "process 7 on there" in report.fenced
         assert not says_ended(tmp_path / "ck" / FILE, True)

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from dagster_sparkscale.driver.ending.stop_report import StoppedQuery
+from dagster_sparkscale.driver.ending.end_report import StoppedQuery
 from dagster_sparkscale.driver.ending.stopper import Stopper
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.begin.fence import FILE
-from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN, StoppedQuery
+from dagster_sparkscale.driver.ending.end_report import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver, last_words, told
+from tests.driver.running import Driver, end_report, stop_report
 from tests.waiting import HANGS, patience, wait_for
 
 pytestmark = pytest.mark.spark
@@ -75,7 +75,7 @@ def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_la
     assert {each.name for each in tmp_path.glob("worked-*")} == {
         f"worked-{number}" for number in range(last["busy"] + 1)
     }
-    stopped = told(driver)
+    stopped = stop_report(driver)
     assert stopped.clean and stopped.graceful and stopped.ended_itself and stopped.sigterm
     assert {query.name: query for query in stopped.queries} == {
         "busy": StoppedQuery("busy", True, last["busy"]),
@@ -83,7 +83,7 @@ def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_la
         "quiet": StoppedQuery("quiet", True, None),
         "slow": StoppedQuery("slow", True, last["slow"]),
     }
-    assert last_words(driver).stopped == stopped
+    assert end_report(driver).stopped == stopped
     assert f"stop requested, by SIGTERM, graceful, within {HANGS:g} s" in driver.log()
     assert f"busy: drained, batch {last['busy']} done" in driver.log()
     assert "the program has ended by itself" in driver.log()
@@ -94,7 +94,7 @@ def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
         wait_for("its batch", (tmp_path / "waits").exists)
         driver.stop(timeout=patience(3.0))  # by then the quiet one must have been drained
         assert driver.exit_code() == NOT_CLEAN
-    stopped = told(driver)
+    stopped = stop_report(driver)
     assert (stopped.clean, stopped.graceful, stopped.ended_itself) == (False, True, False)
     assert not stopped.sigterm
     assert set(stopped.queries) == {
@@ -113,8 +113,8 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
         assert "stop requested, by SIGTERM, graceful, within 30 s" in driver.log()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.exit_code() == NOT_CLEAN
-    assert (told(driver).graceful, told(driver).ended_itself) == (False, False)
-    assert last_words(driver).stopped == told(driver)
+    assert (stop_report(driver).graceful, stop_report(driver).ended_itself) == (False, False)
+    assert end_report(driver).stopped == stop_report(driver)
     assert json.loads((tmp_path / "stopped.json").read_text())["queries"][0]["drained"] is False
 
 
@@ -130,5 +130,5 @@ def test_a_query_that_cannot_be_made_to_wait_is_stopped_and_told_of_truly(
         code = driver.exit_code()
     last = batches(tmp_path / "of-busy", "commits")[-1]
     drained = batches(tmp_path / "of-busy", "offsets")[-1] == last
-    assert told(driver).queries == (StoppedQuery("busy", drained, last),)
+    assert stop_report(driver).queries == (StoppedQuery("busy", drained, last),)
     assert code == (0 if drained else NOT_CLEAN)

@@ -1,10 +1,11 @@
 """What is told of a driver that was asked to stop."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
-from dagster_sparkscale.driver.ending.stop_report import Stopped, StoppedQuery
+from dagster_sparkscale.driver.ending.end_report import Stopped, StoppedQuery
 
 DRAINED = StoppedQuery("clicks", True, 41)
 CUT = StoppedQuery("orders", False, 16)
@@ -51,7 +52,7 @@ def test_it_is_told_in_one_line(how: Stopped, words: str) -> None:
 
 
 def test_it_is_written_by_names_that_never_change() -> None:
-    assert json.loads(json.dumps(stopped(CUT).as_json())) == {
+    assert json.loads(json.dumps(asdict(stopped(CUT)))) == {
         "at": 1.5,
         "graceful": True,
         "ended_itself": True,

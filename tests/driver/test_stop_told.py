@@ -1,7 +1,7 @@
 """What a driver that was cut tells of its queries, where they have told nothing themselves."""
 
 from dagster_sparkscale.driver.batches.dstreams import QUERY
-from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.driver.ending.end_report import Stopped
 from dagster_sparkscale.driver.ending.stopper import Stopper
 from dagster_sparkscale.driver.wire import Batch
 from tests.driver.serving import agent_of, options

@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.ending.end_report import LONGEST, MARKER, LastWords, raised
-from dagster_sparkscale.driver.ending.stop_report import Stopped, StoppedQuery
-from dagster_sparkscale.observe.end_report import read_last_words
+from dagster_sparkscale.driver.ending.end_report import (
+    LONGEST,
+    MARKER,
+    EndReport,
+    Stopped,
+    StoppedQuery,
+    raised,
+)
+from dagster_sparkscale.observe.end_report import read_end_report
 
-WORDS = LastWords(
+REPORT = EndReport(
     took=True,
     fenced="the checkpoint has been taken",
     stopped=Stopped(1.5, True, False, (StoppedQuery("orders", False, 16),), True),
@@ -32,21 +38,21 @@ WRITTEN = {
 
 
 def test_they_are_written_by_names_that_never_change() -> None:
-    assert json.loads(WORDS.as_json()) == WRITTEN
+    assert json.loads(REPORT.as_json()) == WRITTEN
 
 
 def test_what_was_written_is_read_as_a_file() -> None:
-    assert read_last_words(WORDS.as_json() + "\n") == WORDS
-    assert read_last_words(json.dumps({**WRITTEN, "of_a_later_release": [1]})) == WORDS
-    assert read_last_words("{}") == LastWords()
+    assert read_end_report(REPORT.as_json() + "\n") == REPORT
+    assert read_end_report(json.dumps({**WRITTEN, "of_a_later_release": [1]})) == REPORT
+    assert read_end_report("{}") == EndReport()
 
 
 def test_of_several_in_a_log_the_last_counts() -> None:
-    first = f"{MARKER}{LastWords(took=True).as_json()}\n"
-    last = f"{MARKER}{WORDS.as_json()}"
+    first = f"{MARKER}{EndReport(took=True).as_json()}\n"
+    last = f"{MARKER}{REPORT.as_json()}"
     log = f"26/11/23 WARN\n{first}a line without its end {last}\n26/11/23 INFO {{}}"
-    assert read_last_words(log) == WORDS
-    assert read_last_words(f"{last}and another thread's words") == WORDS
+    assert read_end_report(log) == REPORT
+    assert read_end_report(f"{last}and another thread's words") == REPORT
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def test_of_several_in_a_log_the_last_counts() -> None:
     ],
 )
 def test_what_can_not_be_understood_is_none(text: str) -> None:
-    assert read_last_words(text) is None
+    assert read_end_report(text) is None
 
 
 texts = st.text(max_size=3000)
@@ -67,7 +73,7 @@ queries = st.builds(StoppedQuery, st.text(max_size=300), st.sampled_from([True, 
 
 @given(
     st.builds(
-        LastWords,
+        EndReport,
         took=st.booleans(),
         fenced=st.none() | texts,
         stopped=st.none()
@@ -77,10 +83,10 @@ queries = st.builds(StoppedQuery, st.text(max_size=300), st.sampled_from([True, 
         raised=st.none() | texts,
     )
 )
-def test_they_are_one_short_line_that_never_tells_of_a_cleaner_end(words: LastWords) -> None:
+def test_they_are_one_short_line_that_never_tells_of_a_cleaner_end(words: EndReport) -> None:
     line = words.as_json()
     assert len(line) <= LONGEST and line.isascii() and line.isprintable()
-    kept = read_last_words(f"{MARKER}{line}")
+    kept = read_end_report(f"{MARKER}{line}")
     assert kept is not None
     assert kept.took == words.took
     for name in ("fenced", "stopped", "raised"):
@@ -93,24 +99,24 @@ def test_a_node_keeps_them_whole_beside_sidecars() -> None:
     """It keeps the end of the file, 4096 bytes of it, and then the beginning of that: what is left
     where all containers of a pod share 12 KiB (kubelet's `getTerminationMessage` and
     `normalizeStatus`)."""
-    reason = "x" * (LONGEST - len(LastWords(fenced="").as_json()))
-    words = LastWords(fenced=reason)
+    reason = "x" * (LONGEST - len(EndReport(fenced="").as_json()))
+    words = EndReport(fenced=reason)
     file = f"{words.as_json()}\n"  # as the driver writes it
     for containers in range(1, 6):
-        assert read_last_words(file[-4096:][: 12 * 1024 // containers]) == words
+        assert read_end_report(file[-4096:][: 12 * 1024 // containers]) == words
 
 
 def test_what_fits_is_kept_whole() -> None:
-    reason = "x" * (LONGEST - len(LastWords(fenced="").as_json()))
-    assert json.loads(LastWords(fenced=reason).as_json())["fenced"] == reason
-    one_more = json.loads(LastWords(fenced=f"{reason}x").as_json())["fenced"]
+    reason = "x" * (LONGEST - len(EndReport(fenced="").as_json()))
+    assert json.loads(EndReport(fenced=reason).as_json())["fenced"] == reason
+    one_more = json.loads(EndReport(fenced=f"{reason}x").as_json())["fenced"]
     assert len(one_more) == (len(reason) + 1) // 2
 
 
 def test_of_many_queries_those_go_first_that_were_drained() -> None:
     drained = [StoppedQuery(f"{'drained' * 5}{n}", True, n) for n in range(40)]
     cut = [StoppedQuery(f"{'cut' * 5}{n}", False, n) for n in range(20)]
-    words = LastWords(stopped=Stopped(1.5, True, True, (*cut[:10], *drained, *cut[10:])))
+    words = EndReport(stopped=Stopped(1.5, True, True, (*cut[:10], *drained, *cut[10:])))
     kept = json.loads(words.as_json())["stopped"]["queries"]
     assert [each["name"] for each in kept if not each["drained"]] == [each.name for each in cut]
     some = [each["name"] for each in kept if each["drained"]]
@@ -120,9 +126,9 @@ def test_of_many_queries_those_go_first_that_were_drained() -> None:
 def test_what_is_too_long_for_that_loses_half_of_each_text_and_nothing_else() -> None:
     queries = StoppedQuery("abcdef", False, 1), StoppedQuery("ghijkl", False, 2)
     stopped = Stopped(1.5, True, False, queries, True)
-    words = LastWords(True, "x" * LONGEST, stopped, "y" * 201)
+    words = EndReport(True, "x" * LONGEST, stopped, "y" * 201)
     kept = replace(stopped, queries=(StoppedQuery("abc", False, 1),))
-    assert read_last_words(words.as_json()) == LastWords(
+    assert read_end_report(words.as_json()) == EndReport(
         True, "x" * (LONGEST // 2), kept, "y" * 100
     )
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dagster_sparkscale.driver.ending.stop_report import Stopped, StoppedQuery
+from dagster_sparkscale.driver.ending.end_report import Stopped, StoppedQuery
 from dagster_sparkscale.observe.end_report import drained, read_stopped
 from dagster_sparkscale.typed_json import Malformed
 

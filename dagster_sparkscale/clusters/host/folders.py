@@ -29,8 +29,6 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.records.store import Conflict, Record
-from dagster_sparkscale.driver.begin import fence
-from dagster_sparkscale.driver.ending import end_report, stop_report
 from dagster_sparkscale.observe.end_report import Stopped, raised, read_stopped
 
 HISTORY = 50
@@ -147,13 +145,13 @@ class SubmissionFolder:
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")
     exit = _File("exit.json")
-    stopped = _File(stop_report.FILE)
+    stopped = _File("stopped.json")
     """Left by a driver that was asked to stop."""
-    raised = _File(end_report.FILE)
+    raised = _File("raised.json")
     """Left by a driver whose program, or start, has died of something."""
-    fenced = _File(fence.WORD)
+    fenced = _File("fenced.json")
     """Left by a driver that may not have its checkpoint."""
-    took = _File(fence.TOOK)
+    took = _File("took.json")
     """Left by a driver before it marks its checkpoint as its own."""
     alive = _File("alive")
     """Locked by supervisor and driver while they live, and touched now and then."""

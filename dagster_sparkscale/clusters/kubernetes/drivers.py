@@ -57,9 +57,9 @@ class PodDriver(SubmittedDriver):
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
         if fate.state is DriverState.UNKNOWN:
             fate = self._doubted(fate)
-        words = None if pod is None else pod_fate.end_report(pod)
-        if words and words.raised and fate.how == "exit code":
-            why = pod_fate.with_cure(words.raised)
+        report = None if pod is None else pod_fate.end_report(pod)
+        if report and report.raised and fate.how == "exit code":
+            why = pod_fate.with_cure(report.raised)
             fate = replace(fate, reason=f"{fate.reason}: {why}")
         place = pod_fate.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING
@@ -69,8 +69,8 @@ class PodDriver(SubmittedDriver):
             agent_url=self._url if alive else None,
             app_id=spark.app_id(self.stream, record.epoch, record.id) if pod else None,
             ui_url=f"http://{self._host}:{spark.UI_PORT}" if alive else None,
-            stopped=words.stopped if words else None,
-            fenced=words.fenced if words else None,
+            stopped=report.stopped if report else None,
+            fenced=report.fenced if report else None,
         )
 
     def agent(self) -> RemoteAgent:

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.fate import RETURNED, End, Fate, by_code
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS
 from dagster_sparkscale.driver.begin.fence import FENCED
 from dagster_sparkscale.driver.begin.once import ROLE
-from dagster_sparkscale.observe.end_report import LastWords, read_last_words
+from dagster_sparkscale.observe.end_report import EndReport, read_end_report
 
 Object = Mapping[str, Any]
 
@@ -69,10 +69,10 @@ def silence_of(pod: Object, now: float) -> str:
     return _silent(pod) if status.get("phase") == "Unknown" or _is_lost(status) else ""
 
 
-def end_report(pod: Object) -> LastWords | None:
+def end_report(pod: Object) -> EndReport | None:
     """The end report in the driver's termination message; None: it left none."""
     state = _driver(pod.get("status") or {}).get("state") or {}
-    return read_last_words(str((state.get("terminated") or {}).get("message") or ""))
+    return read_end_report(str((state.get("terminated") or {}).get("message") or ""))
 
 
 def with_cure(raised: str) -> str:
@@ -85,9 +85,9 @@ def with_cure(raised: str) -> str:
 def took(pod: Object) -> bool:
     """Whether the driver may have left its mark in its checkpoint, and did not report that it lost
     it. A killed driver may have left no report; one that never began left no mark."""
-    words = end_report(pod)
-    if words is not None:
-        return words.took and words.fenced is None
+    report = end_report(pod)
+    if report is not None:
+        return report.took and report.fenced is None
     status = pod.get("status") or {}
     state = _driver(status).get("state") or {}
     ended = state.get("terminated")

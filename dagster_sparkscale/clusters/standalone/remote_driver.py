@@ -34,6 +34,7 @@ from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.driver.ending.end_report import PARTS
 from dagster_sparkscale.remedy import WithRemedy
 
 LAUNCH_SECONDS = 60.0
@@ -235,15 +236,9 @@ class RemoteDriver(SubmittedDriver):
         report = report or {}
         log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")
-        names = {
-            shipped.TOOK: "took",
-            shipped.FENCED: "fenced",
-            shipped.STOPPED: "stopped",
-            shipped.RAISED: "raised",
-        }
-        for name, file in names.items():
-            if isinstance(report.get(name), dict):
-                self._note(file, report[name])
+        for part in PARTS:
+            if isinstance(left := report.get(f"{part}.json"), dict):
+                self._note(part, left)
         said = report.get(shipped.EXIT)
         note = dict(said) if isinstance(said, dict) else dict(otherwise)
         note = {"at": time.time(), "told": bool(said), **note}

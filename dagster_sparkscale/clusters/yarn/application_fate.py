@@ -27,7 +27,7 @@ from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered
 from dagster_sparkscale.driver.begin.announce import announce
 from dagster_sparkscale.driver.begin.fence import FENCED
-from dagster_sparkscale.observe.end_report import LastWords, raised, read_last_words
+from dagster_sparkscale.observe.end_report import EndReport, raised, read_end_report
 
 GATHER_SECONDS = 30.0
 """Seconds after its end for which a driver's log may be neither on its node nor gathered."""
@@ -219,8 +219,8 @@ class Sight:
             if there is None and not self._node_knows(app):
                 return self._unknown(f"it has ended, but its node does not say so ({where})")
         text, final = self._last_of(app)
-        words = read_last_words(text or "")
-        died_of = (words.raised if words else None) or raised(text or "")
+        report = read_end_report(text or "")
+        died_of = (report.raised if report else None) or raised(text or "")
         end = applications.ended(app, died_of)
         found: dict[str, Any] = {
             "reason": end.reason,
@@ -231,7 +231,7 @@ class Sight:
             "where": where,
             # One that could say that it was done has removed its files itself.
             "staging": None if app.state == "FINISHED" else self.yarn.staging(app),
-            "words": words.as_json() if words else None,
+            "words": report.as_json() if report else None,
         }
         if final:
             if text is not None:
@@ -292,7 +292,7 @@ def note(path: Path, content: Mapping[str, Any]) -> None:
 
 def _from_note(note: Mapping[str, Any]) -> Observed:
     """What was found of a driver that has ended."""
-    words = _report_in(note)
+    report = _report_in(note)
     at, app_id = note.get("at"), note.get("app_id")
     reason = str(note.get("reason") or "ended")
     # Its log may be on its way, or lost; it must not be started again all the same.
@@ -301,8 +301,8 @@ def _from_note(note: Mapping[str, Any]) -> Observed:
         Fate(DriverState.FAILED, ended_at=at, reason=reason, how=_how(note)),
         where=str(note.get("where", "")),
         app_id=app_id,
-        stopped=words.stopped if words else None,
-        fenced=words.fenced if words else lost,
+        stopped=report.stopped if report else None,
+        fenced=report.fenced if report else lost,
     )
 
 
@@ -323,9 +323,9 @@ def _how(note: Mapping[str, Any]) -> How | None:
     return "exit code" if str(note.get("reason", "")).startswith(of_old) else None
 
 
-def _report_in(note: Mapping[str, Any]) -> LastWords | None:
+def _report_in(note: Mapping[str, Any]) -> EndReport | None:
     text = note.get("words")
-    return read_last_words(text) if isinstance(text, str) else None
+    return read_end_report(text) if isinstance(text, str) else None
 
 
 def _bracketed(host: str | None) -> str:

@@ -40,10 +40,6 @@ FENCED = 75
 """Exit code of a driver that may not have its checkpoint, or has lost it to another."""
 UNREADABLE = ""
 """Key of a mark that can't be understood."""
-WORD = "fenced.json"
-"""Name of the file, beside the announcement, in which such a driver says why it ended."""
-TOOK = "took.json"
-"""Name of the file, beside the announcement, by which a driver says that its mark may be there."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.spark.features import of_streaming
 
-from .stop_report import StoppedQuery
+from .end_report import StoppedQuery
 
 POLL = 0.005
 TURN_MS = 50

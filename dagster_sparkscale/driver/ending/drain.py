@@ -7,7 +7,7 @@ from dagster_sparkscale.driver.batches.dstreams import QUERY
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
 
-from .stop_report import StoppedQuery
+from .end_report import StoppedQuery
 
 POLL = 0.05
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"

@@ -1,23 +1,27 @@
-"""What a driver leaves for when it can't be asked any more, in one JSON object. Pure.
+"""What a driver leaves for when it can't be asked any more. Pure.
 
-For cluster managers that share no folder with it: they are given the object in a file of their own,
-such as the termination message of a pod, or find it in the log. The rules of the wire hold
-(`wire.py`): a field may be added, with a default, and none may change what it means.
+For cluster managers that share a folder with it, each part is a file beside its announcement,
+`took.json` and so on. Others get the whole report as one JSON object in a file of its own, such as
+the termination message of a pod, or find it in the log. The rules of the wire hold (`wire.py`): a
+field may be added, with a default, and none may change what it means.
 """
 
 import json
 import re
 from dataclasses import asdict, dataclass, replace
-
-from .stop_report import Stopped, StoppedQuery
+from typing import Any
 
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
-FILE = "raised.json"
-"""Has `raised` alone, for who shares a folder with the driver."""
+PARTS = ("took", "fenced", "stopped", "raised")
+"""The parts of a report: the fields, and, with `.json`, the files beside the announcement."""
 LONGEST = 2048
 """Characters of the object, all of them ASCII: what Kubernetes keeps whole of a termination message
 beside four other containers, such as those that a mesh adds (12 KiB for all, 4 KiB for each)."""
+
+NOT_CLEAN = 124
+"""The exit code of a driver that was asked to stop and did not end in good order; as `timeout` has
+it for what it had to end."""
 
 _RAISED = 200
 _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
@@ -26,8 +30,57 @@ _PACKAGES = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class LastWords:
-    """What a driver has told of itself so far. One that is killed can't add to it."""
+class StoppedQuery:
+    """How a Structured Streaming query, or the one graph of a DStreams application, was ended."""
+
+    name: str
+    drained: bool | None = None
+    """True: between two batches. False: within one, or with data received that no batch had yet;
+    the next start does it, or does it again. None: it can't be told."""
+    batch_id: int | None = None
+    """The last batch that its checkpoint has as done, by number. DStreams: by its time, epoch
+    milliseconds. None where there is none, or it can't be told."""
+
+    def in_words(self) -> str:
+        how = {True: "drained", False: "cut", None: "unknown how"}[self.drained]
+        last = "no batch" if self.batch_id is None else f"batch {self.batch_id}"
+        return f"{self.name}: {how}, {last} done"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a driver has ended that was asked to stop."""
+
+    at: float
+    """Seconds since the epoch, by the driver's clock."""
+    graceful: bool
+    """Whether it was to end in good order, as it was asked last."""
+    ended_itself: bool
+    """Whether its program ended by itself, and did not have to be ended."""
+    queries: tuple[StoppedQuery, ...] = ()
+    """The queries that were active when the stop was requested."""
+    sigterm: bool = False
+    """Whether it was a SIGTERM that asked first, and no request."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was cut. What can't be told is no clean end."""
+        return self.ended_itself and all(query.drained for query in self.queries)
+
+    def in_words(self) -> str:
+        """One line for a log or a report."""
+        if self.ended_itself:
+            text = "the program has ended by itself"
+        elif self.graceful:
+            text = "the program did not end in time and was ended"
+        else:
+            text = "the program was ended at once"
+        return "; ".join([text, *(query.in_words() for query in self.queries)])
+
+
+@dataclass(frozen=True, slots=True)
+class EndReport:
+    """What is known of a driver's end so far. One that is killed can't add to it."""
 
     took: bool = False
     """Whether its mark may be in the checkpoint, unless it was fenced off."""
@@ -41,12 +94,18 @@ class LastWords:
 
     def as_json(self) -> str:
         """The object, in one line of at most `LONGEST` characters."""
-        words = self
-        while len(text := json.dumps(asdict(words))) > LONGEST:
-            words = words._shorter()
+        report = self
+        while len(text := json.dumps(asdict(report))) > LONGEST:
+            report = report._shorter()
         return text
 
-    def _shorter(self) -> "LastWords":
+    def in_file(self, part: str) -> dict[str, Any]:
+        """What the file of a part of it holds."""
+        if part == "stopped" and self.stopped is not None:
+            return asdict(self.stopped)
+        return {"fenced": {"reason": self.fenced}, "raised": {"raised": self.raised}}.get(part, {})
+
+    def _shorter(self) -> "EndReport":
         """The report with one query less, drained ones first, so that it does not look cleaner than
         the end was; then with half of each text."""
         if self.stopped is not None and len(queries := self.stopped.queries) > 1:
@@ -57,7 +116,7 @@ class LastWords:
         stopped = self.stopped
         if stopped is not None:
             stopped = replace(stopped, queries=tuple(map(_short, stopped.queries)))
-        return LastWords(self.took, _half(self.fenced), stopped, _half(self.raised))
+        return EndReport(self.took, _half(self.fenced), stopped, _half(self.raised))
 
 
 def _short(query: StoppedQuery) -> StoppedQuery:
@@ -70,10 +129,10 @@ def _half(text: str | None) -> str | None:
 
 def _first_cause(trace: list[str]) -> str:
     """The first cause in a stack trace of the JVM; empty: none is known."""
-    told = [each for each in trace if each.startswith(("Caused by: ", ": "))]
-    if not told:
+    causes = [each for each in trace if each.startswith(("Caused by: ", ": "))]
+    if not causes:
         return ""
-    cause = _PACKAGES.sub("", told[-1].partition(": ")[2], count=1)
+    cause = _PACKAGES.sub("", causes[-1].partition(": ")[2], count=1)
     # What Kubernetes has said stands behind what it was asked.
     kind, asked, said = cause.partition("Failure executing: ")
     return kind + said.partition("Message: ")[2] if asked and "Message: " in said else cause

@@ -16,7 +16,7 @@ from dagster_sparkscale.driver.log import say
 
 from . import drain
 from .between_batches import Ending, Interruption
-from .stop_report import NOT_CLEAN, Stopped, StoppedQuery
+from .end_report import NOT_CLEAN, Stopped, StoppedQuery
 
 CUT_WITHIN = 10.0
 """Seconds Spark is given to end in good order when the program does not end by itself."""

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.begin.announce import announce, url_of
 from dagster_sparkscale.driver.begin.options import Options, parse
-from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.driver.ending.end_report import Stopped
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from tests.clusters.host.begun import begun
@@ -247,7 +247,7 @@ class TestSigterm:
     def ended(self, submitted: Submitted, **told: bool) -> None:
         submitted.ended(at=15.0)
         how = Stopped(15.0, **{"graceful": True, "ended_itself": True, "sigterm": True, **told})
-        submitted.submission.stopped.write_text(json.dumps(how.as_json()))
+        submitted.submission.stopped.write_text(json.dumps(asdict(how)))
 
     def wished(self, submitted: Submitted, desired: Desired) -> None:
         submitted.record = replace(submitted.record, desired=desired, desired_since=20.0)

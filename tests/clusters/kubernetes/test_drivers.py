@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
-from dagster_sparkscale.observe.end_report import LastWords, Stopped
+from dagster_sparkscale.observe.end_report import EndReport, Stopped
 from tests.clusters.kubernetes.pods import ended, pod
 from tests.clusters.running import stream
 
@@ -181,7 +181,7 @@ def test_whether_one_that_is_killed_may_have_left_its_mark_is_told_by_the_last_l
 
 
 def test_one_that_has_ended_by_itself_just_before_it_is_killed_tells_how():
-    words = LastWords(True, stopped=Stopped(1.0, True, True)).as_json()
+    words = EndReport(True, stopped=Stopped(1.0, True, True)).as_json()
     server = Going(pod=pod("Succeeded", state=ended(0, message=words)))
     record = Record("1" * 16, 3, "stopped", 1.0, "here", (Submission(3, 1.0, "manual"),))
     driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
