@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.live_limits import EVERY
+from dagster_sparkscale.driver.wire import LARGEST
 from dagster_sparkscale.in_force.limits import MAX_RECORDS_LIVE, LimitInForce, live
 from dagster_sparkscale.in_force.live_limits import Rates, SetRates
 from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE
@@ -103,7 +104,7 @@ def wanted(
             "a batch, none takes away what was set"
         )
     for name, value in (("rate", request.rate), ("records", request.records)):
-        if value is not None and not 0 < value < 2**63:
+        if value is not None and not 0 < value < LARGEST:
             raise Refused(f"{name} = {value:g}: must be above 0; to take a limit away, say none")
     rates = {source: dict(each) for source, each in has.items()}
     source = request.source

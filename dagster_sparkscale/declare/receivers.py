@@ -14,10 +14,8 @@ from dagster_sparkscale.declare.declaration import Count, Declaration, Number, S
 from dagster_sparkscale.declare.fields import is_a
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.declare.rates import Rate
-from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION, REMOVAL
+from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION, REMOVAL, WRITE_AHEAD_LOG
 
-WRITE_AHEAD_LOG = "spark.streaming.receiver.writeAheadLog.enable"
-"""Spark setting: whether what receivers take is kept in the checkpoint until it is processed."""
 _REMOVAL = "receiver_policy.removal"
 
 

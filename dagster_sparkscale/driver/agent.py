@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from .batches.dstreams import DStreams, ended
-from .batches.queries import Lag, Queries
+from .batches.queries import Queries
 from .batches.reports import Input
-from .batches.structured import KnownState, Label, StructuredStreaming
+from .batches.structured import Label, StructuredStreaming
+from .batches.tracked import KnownState, Lag
 from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
-from .spark.looks import EVERY, Look
+from .spark.looks import SELDOM, Look
 from .wire import Answer, Batch, Query
 
 FRESH = 1.0
@@ -83,9 +84,9 @@ class Agent:
         itself."""
         graph = self._graph.seen
         if self.queries.begun and (graph is None or graph.value is None):
-            return EVERY  # it is a program of Structured Streaming
+            return SELDOM  # it is a program of Structured Streaming
         interval_ms = graph.value.interval_ms if graph and graph.value else None
-        return min((part.pace(interval_ms) for part in self._parts), default=EVERY)
+        return min((part.pace(interval_ms) for part in self._parts), default=SELDOM)
 
     # For HTTP threads.
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .batches.history import History
-from .batches.queries import Lag
 from .batches.reports import Input
-from .batches.structured import KnownState, Label
+from .batches.structured import Label
+from .batches.tracked import KnownState, Lag
 from .begin.options import Options
 from .executors.control import ExecutorControl
 from .operation_order import Admission
 from .request import Route
 from .spark.features import PrivateSpark
-from .spark.looks import EVERY, Look
+from .spark.looks import SELDOM, Look
 from .wire import Batch
 
 
@@ -64,7 +64,7 @@ class Part:
         Args:
             interval_ms: of the batches; None: not known yet.
         """
-        return EVERY
+        return SELDOM
 
     def completed(
         self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-_LARGEST = 2**63
+from .wire import LARGEST
 
 
 class BadRequest(ValueError):
@@ -64,7 +64,7 @@ class Request:
             raise BadRequest(f"epoch: {shown(epoch)}: must be the epoch of the driver meant")
         if epoch != self._epoch:
             raise WrongEpoch(f"epoch: {epoch}: this driver's is {self._epoch}")
-        if operation is not None and (type(operation) is not int or not 0 <= operation < _LARGEST):
+        if operation is not None and (type(operation) is not int or not 0 <= operation < LARGEST):
             raise BadRequest(
                 f"operation: {shown(operation)}: must be the number of an operation, or null"
             )

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+LARGEST = 2**63
+"""Whole numbers on the wire are below it."""
+WRITE_AHEAD_LOG = "spark.streaming.receiver.writeAheadLog.enable"
+"""Spark setting: whether what receivers take is kept in the checkpoint until it is processed."""
 RATES_FILE = "SPARKSCALE_RATES_FILE"
 """Environment variable by which sources know the file with their live limits."""
 RATES_PROPERTY = "spark.sparkscale.rates.file"

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dagster_sparkscale.driver.wire import (
+    LARGEST,
     Answer,
     Batch,
     Executor,
@@ -38,8 +39,6 @@ __all__ = [
     "Spark",
     "Status",
 ]
-
-_LARGEST = 2**63
 
 
 class MalformedStatus(ValueError):
@@ -137,4 +136,4 @@ def _check_rates(rates: Mapping[str, Any] | None) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < _LARGEST  # NaN is not, either
+    return type(value) in (int, float) and abs(value) < LARGEST  # NaN is not, either

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.drift import declared, drift, executors_at_start
 from dagster_sparkscale.declare.receivers import (
-    WRITE_AHEAD_LOG,
     ReceiverCount,
     ReceiverPolicy,
     fitting_executors,
 )
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
 from tests.declare.refusing import refusal
 from tests.fakes import dstream, structured
 

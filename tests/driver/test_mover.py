@@ -14,7 +14,7 @@ from dagster_sparkscale.driver.receivers.mover import QUIET, WATCHFUL
 from dagster_sparkscale.driver.receivers.watch import Placement
 from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS
-from dagster_sparkscale.driver.spark.looks import EVERY
+from dagster_sparkscale.driver.spark.looks import SELDOM
 from dagster_sparkscale.driver.wire import Executor, Relaunch
 from tests.driver.tracker import Spark
 
@@ -34,7 +34,7 @@ def test_a_receiver_is_sent_once_however_often_it_is_asked_for() -> None:
 
 
 def test_it_looks_often_while_one_is_away() -> None:
-    assert Spark().mover.pause() == EVERY
+    assert Spark().mover.pause() == SELDOM
     spark = Spark("0")
     spark.look()
     assert spark.mover.pause() == QUIET

@@ -100,7 +100,7 @@ def test_no_empty_trigger_is_made_up_while_a_query_is_behind() -> None:
 def test_the_triggers_own_interval_goes_before_the_declared_one() -> None:
     told = Told(interval_ms=60 * SECOND)
     told.started()
-    told.queries.set_trigger("run", "processing time", 1 * SECOND)
+    told.queries.note("run", kind="processing time", interval_ms=1 * SECOND)
     told.batch(0, 0.5)
     told.idle(10)
     assert told.empty_triggers == 10
@@ -254,7 +254,7 @@ def test_a_batch_stands_at_the_limit_of_its_sources_options_once_that_is_known()
     assert told.queries.of_unknown_limit() == []  # its sources are not there before its first batch
     told.batch(0, 1, 0, rows=100)
     assert told.queries.of_unknown_limit() == ["run"]
-    told.queries.set_most_rows("run", 100.0)
+    told.queries.note("run", most_rows=100.0)
     assert told.queries.of_unknown_limit() == []
     told.batch(3, 1, 1, rows=100)
     assert [batch.limit for batch in told.batches] == [None, 100.0]
@@ -264,7 +264,7 @@ def test_a_limit_that_is_known_otherwise_goes_before_that_of_options() -> None:
     told = Told(completed=lambda batch, *_: replace(batch, limit=7.0))
     told.started()
     told.batch(0, 1, 0, rows=100)
-    told.queries.set_most_rows("run", 100.0)
+    told.queries.note("run", most_rows=100.0)
     told.batch(3, 1, 1, rows=100)
     assert [batch.limit for batch in told.batches] == [7.0, 7.0]
 
@@ -272,7 +272,7 @@ def test_a_limit_that_is_known_otherwise_goes_before_that_of_options() -> None:
 def test_it_tells_what_spark_says_that_a_query_does() -> None:
     told = Told()
     told.started()
-    told.queries.set_doing("run", "Getting offsets from KafkaV2[Subscribe[clicks]]" + "x" * 999)
+    told.queries.note("run", doing="Getting offsets from KafkaV2[Subscribe[clicks]]" + "x" * 999)
     [query] = told.queries.listed({})
     assert query.doing is not None and query.doing.startswith("Getting offsets from KafkaV2")
     assert len(query.doing) == MOST_DOING

@@ -223,7 +223,7 @@ def test_who_is_told_of_a_batch_adds_to_it() -> None:
 
     told = Told(completed=completed)
     told.started()
-    told.queries.set_trigger("run", "processing time", 2000)
+    told.queries.note("run", kind="processing time", interval_ms=2000)
     told.batch(3, 1, 17, sources=[{**source(stream="clicks", shards=4), "numInputRows": 7}])
     assert heard == [(17, 2000, (Input("clicks", 7),), False)]
     assert [(b.executors, b.limit) for b in told.batches if b.records] == [(3, 9.0)]

@@ -11,8 +11,7 @@ from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, shown
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
-from dagster_sparkscale.driver.spark.looks import EVERY as SELDOM
-from dagster_sparkscale.driver.spark.looks import Look
+from dagster_sparkscale.driver.spark.looks import SELDOM, Look
 from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, Batch
 
 from .limiter import Limiter
@@ -22,7 +21,7 @@ from .receiver_limits import ReceiverLimits
 from .source import receivers_first
 
 FIRST_RATE = "spark.streaming.backpressure.initialRate"
-LARGEST_RATE = "spark.streaming.receiver.maxRate"
+MAX_RATE = "spark.streaming.receiver.maxRate"
 TASK_CPUS = "spark.task.cpus"
 SPARKS_OWN = "spark.streaming.backpressure.enabled"
 SOONEST, LATEST = 0.2, 2.0
@@ -78,7 +77,7 @@ class BackpressurePart(Part):
         self._limiter.begin(
             plan,
             receivers_begin=_rate(settings, FIRST_RATE),
-            receivers_most=_rate(settings, LARGEST_RATE),
+            receivers_most=_rate(settings, MAX_RATE),
             receivers_free=_rate(settings, DECLARED_FIRST_RATE if lowered else FIRST_RATE),
             receivers_held=lowered,
         )

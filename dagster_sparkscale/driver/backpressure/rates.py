@@ -21,7 +21,7 @@ from typing import Any
 from dagster_sparkscale.driver.begin.announce import announce
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.request import BadRequest, shown
-from dagster_sparkscale.driver.wire import RATES_FILE, RATES_PROPERTY
+from dagster_sparkscale.driver.wire import LARGEST, RATES_FILE, RATES_PROPERTY
 
 from .source import Given, is_receiver
 
@@ -34,7 +34,6 @@ LIMITS = {
 """Each limit, and what its value must be."""
 MAX_SOURCES = 100
 MAX_NAME = 255
-_LARGEST = 2**63
 
 
 class BadRates(BadRequest):
@@ -265,4 +264,4 @@ def check(wanted: Any) -> None:
 
 def _fits(value: Any, whole: bool) -> bool:
     kinds: tuple[type, ...] = (int,) if whole else (int, float)
-    return type(value) in kinds and 0 < value < _LARGEST  # NaN is not, either
+    return type(value) in kinds and 0 < value < LARGEST  # NaN is not, either

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_LARGEST = 2**63
+from dagster_sparkscale.driver.wire import LARGEST
 
 
 def json_object(told: Any) -> Mapping[str, Any]:
@@ -22,7 +22,7 @@ def whole_number(value: Any) -> int | None:
     """A number without its fraction; None: it is none, or beyond all bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if abs(value) < _LARGEST else None  # NaN is not, either
+    return int(value) if abs(value) < LARGEST else None  # NaN is not, either
 
 
 def offsets(told: Any) -> dict[str, int] | None:

@@ -3,48 +3,20 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.driver.spark.jvm import Lifetime
-from dagster_sparkscale.driver.wire import Batch, Query, QueryState
+from dagster_sparkscale.driver.wire import Batch, Query
 
 from .history import History
-from .progress import backlog, limit_by_options, milliseconds, planning, state_of, why_it_died
-from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
+from .progress import limit_by_options, milliseconds, planning, state_of, why_it_died
+from .reports import NOTHING_TOLD, Input, inputs_of
+from .tracked import KnownState, Lag, TrackedQuery
 
 Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]
 """Is called with each batch that has completed, the interval of its query in milliseconds, what its
 sources gave it, and whether batches wait for each other. Returns it with what was known then."""
-
-
-class Lag:
-    """How far one query is behind, by the offsets of its sources: by default nothing is known."""
-
-    partitions: dict[str, int] | None = None
-    """Records behind, by `topic-partition`; None: not known."""
-    unknown: str | None = None
-    """Why a lag is not known, for people; None: it is, or there is none."""
-    at_least_ms: int | None = None
-    """The least lag of the query, where its lag is not known; None: nothing is known."""
-
-    def see(self, at_ms: int, progress: Mapping[str, Any]) -> list[SourceReport | None]:
-        """What the sources tell of themselves by a progress of their query, in their order; None
-        for one of which nothing is known.
-
-        Args:
-            at_ms: when the trigger of that progress began, milliseconds since the epoch.
-        """
-        return []
-
-    @property
-    def reads(self) -> bool:
-        """Whether the query reads from a source of which that can be known."""
-        return False
-
-    def end(self) -> None:
-        """The query has ended."""
-
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
@@ -54,81 +26,6 @@ LAG_KEPT_MS = 60_000
 """Milliseconds for which a lag of Kafka is told after the query was last heard of, or three batch
 intervals where these are more: where the broker is away the query is not heard of, and goes on
 falling behind."""
-
-
-@dataclass
-class TrackedQuery:
-    """A query as its events tell of it. All times in milliseconds, since the epoch where they are
-    points in time."""
-
-    label: str
-    run_id: str
-    started_ms: int
-    lifetime: Lifetime | None = None
-    """The lifetime of the query's SparkContext."""
-    active: bool = True
-    error: str | None = None
-    interval_ms: int | None = None
-    """The trigger's interval; None where it has none, or it is not known yet."""
-    kind: str | None = None
-    """The kind of the trigger, as `Query.trigger`; None: not known yet."""
-    trigger_ms: int | None = None
-    """When the last trigger that is known of began."""
-    completed_ms: int | None = None
-    """When the last batch completed."""
-    processing_ms: int | None = None
-    """How long the last batch took; None after a trigger that found no data."""
-    batch_id: int | None = None
-    backlog: int | None = None
-    report: SourceReport = NOTHING_TOLD
-    """What its sources told of themselves when they were last asked."""
-    told: bool = False
-    """Whether they have been asked at all, since it started."""
-    idled: bool = False
-    """Whether it has found no data since: the report is then older than Spark's own."""
-    doing: str | None = None
-    """What Spark said that it does when it was last asked."""
-    most_rows: float | None = None
-    """Records that the options of its sources let a batch have; infinity: all there are. None: not
-    known."""
-    lag: Lag = field(default_factory=Lag)
-    """How far the offsets of its sources say that it is behind."""
-    state: QueryState | None = None
-    """What its last batch told of what it keeps; None: nothing."""
-    known: Callable[[QueryState], QueryState] | None = None
-    """Adds what was known of its state when it started."""
-    stateless: bool = False
-    """Whether it was known then that it keeps none."""
-
-    def end(self) -> None:
-        """Note that the query is not active any more. Its lost batches stay lost."""
-        self.active, self.backlog = False, None
-        self.report = SourceReport(lost=self.report.lost)
-        self.lag.end()
-
-    def report_by(self, progress: Mapping[str, Any]) -> None:
-        """What its sources tell by a progress of it."""
-        by_offsets = self.lag.see(milliseconds(progress["timestamp"]), progress)
-        self.backlog = backlog(progress)
-        report = report_of(progress, by_offsets)
-        if self.lag.unknown is not None:
-            # Another source may tell of itself, and be less far behind.
-            report = replace(report, behind_ms=None)
-        self.report, self.told, self.idled = report, True, False
-
-    @property
-    def heard_ms(self) -> int:
-        """When it last completed a batch or found no data, or began."""
-        return max(self.started_ms, self.trigger_ms or 0, self.completed_ms or 0)
-
-    def next_trigger(self, interval_ms: int) -> int:
-        """When the trigger after the last one that is known of began, as Spark's
-        `ProcessingTimeExecutor` has it: at the next multiple of the interval, or as soon as a
-        batch that overran it was done."""
-        if self.trigger_ms is None:
-            return self.started_ms
-        due = (self.trigger_ms // interval_ms + 1) * interval_ms
-        return max(due, self.completed_ms or 0)
 
 
 class Queries:
@@ -185,10 +82,10 @@ class Queries:
         """`QueryProgressEvent`: a trigger has run a batch."""
         progress = event["progress"]
         durations = progress["durationMs"]
-        told = durations.get("triggerExecution", progress.get("batchDuration"))  # 3.5: the first
-        if told is None:
+        lasted = durations.get("triggerExecution", progress.get("batchDuration"))  # 3.5: the first
+        if lasted is None:
             return
-        took = int(told)
+        took = int(lasted)
         with self._lock:
             query = self._find(progress["runId"])
             if query is None or not query.active:
@@ -286,64 +183,42 @@ class Queries:
         found = (query for query in self._queries.values() if query.run_id == run_id)
         return next(found, None)
 
-    def set_trigger(self, run_id: str, kind: str | None, interval_ms: int | None) -> None:
-        """The trigger that the query really has: its kind, as `Query.trigger`, and interval."""
+    def note(self, run_id: str, **known: Any) -> None:
+        """Note what Spark says of a query, by the fields of `TrackedQuery`."""
         with self._lock:
             if query := self._find(run_id):
-                query.kind, query.interval_ms = kind, interval_ms
+                for name, value in known.items():
+                    setattr(query, name, value)
 
-    def set_known(
-        self,
-        run_id: str,
-        known: Callable[[QueryState], QueryState],
-        begun_with: QueryState | None = None,
-        stateless: bool = False,
-    ) -> None:
-        """What adds to its state what was known of that when it started.
-
-        Args:
-            begun_with: stands for its state until a batch tells of it; None: nothing does.
-            stateless: whether it is known that it keeps none.
-        """
+    def set_known(self, run_id: str, known: KnownState) -> None:
+        """Note what is known of a query's state."""
         with self._lock:
             if query := self._find(run_id):
-                query.known, query.state = known, query.state or begun_with
-                query.stateless = stateless
-
-    def set_doing(self, run_id: str, doing: str) -> None:
-        """What Spark says that the query does at the moment."""
-        with self._lock:
-            if query := self._find(run_id):
-                query.doing = doing[:MOST_DOING] or None
+                query.known, query.state = known, query.state or known.begun_with()
 
     def of_unknown_limit(self) -> list[str]:
         """Run ids of the active queries that have completed a batch, and of which it is not known
         what the options of their sources let them read."""
-        with self._lock:
-            return [
-                query.run_id
-                for query in self._queries.values()
-                if query.active and query.told and query.most_rows is None
-            ]
-
-    def set_most_rows(self, run_id: str, rows: float | None) -> None:
-        """How many records the options of its sources let a batch have."""
-        with self._lock:
-            if query := self._find(run_id):
-                query.most_rows = rows
+        return self._those(lambda q: q.active and q.told and q.most_rows is None)
 
     def stateful(self) -> list[str]:
         """Run ids of the queries that have told of state."""
-        with self._lock:
-            return [query.run_id for query in self._queries.values() if query.state is not None]
+        return self._those(lambda q: q.state is not None)
+
+    def active(self) -> list[str]:
+        """Run ids of the queries that have started and not terminated."""
+        return self._those(lambda q: q.active)
 
     def outdated(self) -> list[str]:
         """Run ids of the active queries that have found no data since their sources told something,
         or since they started. No event brings what the sources tell of that; the query's last
         progress does.
         """
+        return self._those(lambda q: q.active and q.idled)
+
+    def _those(self, are: Callable[[TrackedQuery], bool]) -> list[str]:
         with self._lock:
-            return [q.run_id for q in self._queries.values() if q.active and q.idled]
+            return [query.run_id for query in self._queries.values() if are(query)]
 
     def reported(self, run_id: str, progress: Mapping[str, Any]) -> None:
         """The last progress of a query that is `outdated`."""
@@ -363,11 +238,6 @@ class Queries:
         """Whether one has ever started."""
         with self._lock:
             return bool(self._queries)
-
-    def active(self) -> list[str]:
-        """Run ids of the queries that have started and not terminated."""
-        with self._lock:
-            return [query.run_id for query in self._queries.values() if query.active]
 
     def listed(self, triggers: Mapping[str, int | None]) -> list[Query]:
         """The queries as the agent reports them.
@@ -390,7 +260,7 @@ class Queries:
         interval = query.interval_ms or self._interval_ms
         unheard = now - query.heard_ms
         stale = query.active and query.lag.reads and unheard > max(LAG_KEPT_MS, 3 * interval)
-        report, lag = query.report, query.lag
+        report, lag, known = query.report, query.lag, query.known
         return Query(
             name=query.label,
             active=query.active,
@@ -402,11 +272,11 @@ class Queries:
             source_shards=report.shards,
             source_lost=report.lost,
             trigger=query.kind,
-            doing=query.doing if query.active else None,
+            doing=query.doing[:MOST_DOING] if query.active and query.doing else None,
             cold=query.active and self._history.is_cold(query.label),
             heard_at=query.heard_ms / 1000,
-            state=query.known(query.state) if query.state and query.known else query.state,
-            stateless=query.stateless and query.state is None,
+            state=known.completed(query.state) if query.state and known else query.state,
+            stateless=known is not None and known.stateless and query.state is None,
             partitions_behind=None if stale else lag.partitions,
             lag_unknown=_unheard(unheard) if stale else lag.unknown,
             behind_at_least_ms=None if stale else lag.at_least_ms,

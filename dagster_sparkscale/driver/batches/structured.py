@@ -4,7 +4,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.features import (
@@ -18,10 +18,10 @@ from dagster_sparkscale.driver.spark.features import (
     trigger_began,
 )
 from dagster_sparkscale.driver.spark.jvm import Lifetime
-from dagster_sparkscale.driver.wire import QueryState
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
+from .tracked import KnownState
 
 T = TypeVar("T")
 
@@ -31,23 +31,6 @@ _QUERY_NAME = 4
 """Place of the query's name among the arguments of `start` and `toTable`."""
 _OUTPUT = {"start": "path", "toTable": "tableName"}
 """The first of these arguments."""
-
-
-class KnownState(Protocol):
-    """What is known of a query's state when the query starts."""
-
-    @property
-    def stateless(self) -> bool:
-        """Whether the query has completed a batch, and keeps no state."""
-
-    def told(self, state: QueryState) -> QueryState:
-        """`state`, with what is known of it."""
-
-    def begun_with(self) -> QueryState | None:
-        """The state that the query starts with, until a batch tells more; None: not known."""
-
-    def remember(self) -> "KnownState":
-        """Take note that the query has turned out to keep state. May wait for a file system."""
 
 
 Label = Callable[[str, str], str]
@@ -68,7 +51,7 @@ class QueryListener:
         self._queries, self._lifetime, self._progressed = queries, lifetime, progressed
 
     def onQueryStarted(self, event: Any) -> None:
-        self._pass_on(lambda told: self._queries.started(told, self._lifetime), event)
+        self._pass_on(lambda started: self._queries.started(started, self._lifetime), event)
 
     def onQueryProgress(self, event: Any) -> None:
         self._pass_on(self._queries.progressed, event)
@@ -151,19 +134,19 @@ class StructuredStreaming:
     def _prepare(
         self, writer: Any, by: str, args: Sequence[Any], options: Mapping[str, Any]
     ) -> KnownState | None:
-        given = {**getattr(writer, _OPTIONS, {}), **options}
+        every = {**getattr(writer, _OPTIONS, {}), **options}
         if len(args) > _QUERY_NAME:
-            given["queryName"] = args[_QUERY_NAME]
+            every["queryName"] = args[_QUERY_NAME]
         if args:
-            given[_OUTPUT[by]] = args[0]
-        told = {name: str(value) for name, value in given.items() if value is not None}
-        table = told.get(_OUTPUT["toTable"]) if by == "toTable" else None
-        return self._before_query(writer._spark, told, table, self._queries.label)
+            every[_OUTPUT[by]] = args[0]
+        texts = {name: str(value) for name, value in every.items() if value is not None}
+        table = texts.get(_OUTPUT["toTable"]) if by == "toTable" else None
+        return self._before_query(writer._spark, texts, table, self._queries.label)
 
     def _note_state(self, query: Any, known: KnownState | None) -> None:
         if known is not None:
             run = query.runId().toString()
-            self._queries.set_known(run, known.told, known.begun_with(), known.stateless)
+            self._queries.set_known(run, known)
             with self._lock:
                 self._known[run] = known
 
@@ -190,7 +173,7 @@ class StructuredStreaming:
         stateful, active = set(self._queries.stateful()), set(self._queries.active())
         for run, each in known.items():
             if run in stateful:
-                self._queries.set_known(run, each.remember().told)
+                self._queries.set_known(run, each.remember())
             if run in stateful or run not in active:
                 with self._lock:
                     self._known.pop(run, None)
@@ -225,7 +208,8 @@ class StructuredStreaming:
         )
         if trigger is not None:
             run = query.runId().toString()
-            self._queries.set_trigger(run, trigger_kind(trigger), trigger_interval(trigger))
+            kind, interval_ms = trigger_kind(trigger), trigger_interval(trigger)
+            self._queries.note(run, kind=kind, interval_ms=interval_ms)
 
     def managers(self) -> list[Any]:
         """The query managers of the program's SparkContext."""
@@ -247,13 +231,13 @@ class StructuredStreaming:
         triggers: dict[str, int | None] = {}
         for run, query in self._handles.items():
             status = query.status()
-            self._queries.set_doing(run, str(status.message()))
+            self._queries.note(run, doing=str(status.message()))
             if status.isTriggerActive():
                 triggers[run] = self._asked(TRIGGER, trigger_began, query)
         for run in self._queries.of_unknown_limit():
             if run in self._handles:
                 rows = self._asked(READ_LIMITS, most_rows, self._handles[run])
-                self._queries.set_most_rows(run, rows)
+                self._queries.note(run, most_rows=rows)
         for run in self._queries.outdated():
             if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
                 self._queries.reported(run, json.loads(last.json()))

@@ -6,12 +6,12 @@ from typing import Any
 from dagster_sparkscale.driver.batches.dstreams import QUERY
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
+from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
 
 from .end_report import StoppedQuery
 
 POLL = 0.05
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
-WRITE_AHEAD = "spark.streaming.receiver.writeAheadLog.enable"
 
 
 def finish(context: Any, deadline: float) -> StoppedQuery | None:
@@ -63,7 +63,7 @@ def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
     tracker = streaming.scheduler().receiverTracker()
     if tracker.allocatedExecutors().isEmpty():
         return  # a program without receivers
-    logged = streaming.sparkContext().conf().getBoolean(WRITE_AHEAD, False)
+    logged = streaming.sparkContext().conf().getBoolean(WRITE_AHEAD_LOG, False)
     if lost := may_lose(jvm.scala.util.Properties.versionNumberString(), logged):
         say(lost)
     state = private_field(tracker, "trackerState")
@@ -102,5 +102,6 @@ def may_lose(scala: str, logged: bool) -> str | None:
         return None
     return (
         f"with Scala {scala} an executor may end when a receiver on it is stopped, and what was "
-        f"received and not processed be lost with it: {WRITE_AHEAD}=true and a checkpoint keep it"
+        f"received and not processed be lost with it: {WRITE_AHEAD_LOG}=true and a checkpoint keep "
+        "it"
     )

@@ -20,8 +20,9 @@ from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.driver.batches.offsets import NotKnown, behind, offsets
-from dagster_sparkscale.driver.batches.queries import Lag
 from dagster_sparkscale.driver.batches.reports import SourceReport
+from dagster_sparkscale.driver.batches.tracked import Lag
+from dagster_sparkscale.driver.wire import LARGEST
 
 MOST_TOLD = 20
 """Partitions whose lag is told, at most: those furthest behind."""
@@ -31,7 +32,6 @@ _ROOM = 20_000
 """Moments kept of all partitions of a source together; each takes some 100 bytes."""
 _MOST_EACH, _LEAST_EACH = 400, 8
 """The bounds of one partition."""
-_LARGEST = 2**63
 _KAFKA = re.compile(r"Kafka\w*\[")
 """Begins the description of each of Spark's sources for Kafka: KafkaV2[Subscribe[clicks]]."""
 
@@ -128,7 +128,7 @@ class _Source:
             if not lag:
                 continue
             left_at = arrivals.left_at(end[partition])
-            if left_at is None or not at_ms - left_at < _LARGEST:
+            if left_at is None or not at_ms - left_at < LARGEST:
                 raise NotKnown(
                     f"partition {partition} is {lag} records behind since before this driver began "
                     "to look, and at which rate they arrive is not known"
@@ -143,7 +143,7 @@ class _Source:
         for partition, at in end.items():
             if latest.get(partition, at) > at:
                 left_at = self._arrivals[partition].left_at(at)
-                if left_at is not None and at_ms - left_at < _LARGEST:
+                if left_at is not None and at_ms - left_at < LARGEST:
                     furthest = max(furthest, at_ms - left_at)
         return int(furthest)
 

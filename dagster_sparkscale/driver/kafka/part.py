@@ -1,6 +1,6 @@
 """Kafka in the agent: how far each query is behind its topics."""
 
-from dagster_sparkscale.driver.batches.queries import Lag
+from dagster_sparkscale.driver.batches.tracked import Lag
 from dagster_sparkscale.driver.part import Part
 
 from .lag import KafkaLag

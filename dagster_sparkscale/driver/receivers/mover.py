@@ -20,7 +20,7 @@ from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS, PrivateSpark
 from dagster_sparkscale.driver.spark.jvm import PerContext
-from dagster_sparkscale.driver.spark.looks import EVERY, first_line
+from dagster_sparkscale.driver.spark.looks import SELDOM, first_line
 from dagster_sparkscale.driver.wire import Executor, Relaunch
 
 from .evacuation import (
@@ -85,7 +85,7 @@ class Mover:
         now = self._clock()
         if any(now - away.began_at < TELL_AFTER for away in self._watch.away):
             return WATCHFUL
-        return QUIET if self._watch.receivers() else EVERY
+        return QUIET if self._watch.receivers() else SELDOM
 
     def look(self) -> Receivers | None:
         """Move the receivers that are to be moved, and return where each is; None if this Spark

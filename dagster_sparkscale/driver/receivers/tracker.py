@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dagster_sparkscale.driver.ending.drain import WRITE_AHEAD
 from dagster_sparkscale.driver.executors.guard import Held
 from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS, PrivateSpark
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
-from dagster_sparkscale.driver.wire import Receiver, Relaunch
+from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG, Receiver, Relaunch
 
 from . import moves
 from .watch import Placement
@@ -125,7 +124,7 @@ def bind(context: Any, private: PrivateSpark) -> ReceiverContext:
     return ReceiverContext(
         tracker=ReceiverTracker(jvm, private),
         local=bool(jvm.spark.isLocal()),
-        logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
+        logged=bool(conf.getBoolean(WRITE_AHEAD_LOG, False)),
         task_cpus=max(1, int(conf.getInt("spark.task.cpus", 1))),
         scala=str(jvm.view.scala.util.Properties.versionNumberString()),
     )

@@ -15,7 +15,7 @@ from dagster_sparkscale.driver.log import say
 
 T = TypeVar("T")
 
-EVERY = 10.0
+SELDOM = 10.0
 """Seconds between two looks, if nobody asks for one before."""
 STALE_AFTER = 30.0
 """Seconds after which what was seen of a moment is not known any more: three times as long as there
@@ -49,7 +49,7 @@ class Look(Generic[T]):
     """
 
     def __init__(
-        self, name: str, look: Callable[[], T], pause: Callable[[], float] = lambda: EVERY
+        self, name: str, look: Callable[[], T], pause: Callable[[], float] = lambda: SELDOM
     ) -> None:
         self.name = name
         self._look, self._pause = look, pause

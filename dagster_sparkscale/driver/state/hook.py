@@ -276,7 +276,7 @@ class Known:
             return self
         return replace(self, unchangeable=why)
 
-    def told(self, state: QueryState) -> QueryState:
+    def completed(self, state: QueryState) -> QueryState:
         """`state`, with what is known of it."""
         rocksdb = self.provider == layout.ROCKSDB
         return replace(
@@ -293,4 +293,4 @@ class Known:
         """The state that it starts with, as far as that is known before a batch tells more."""
         if self.partitions is None:
             return None
-        return self.told(QueryState(partitions=self.partitions))
+        return self.completed(QueryState(partitions=self.partitions))

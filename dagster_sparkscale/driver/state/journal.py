@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dagster_sparkscale.driver.wire import Reconfiguration
+from dagster_sparkscale.driver.wire import LARGEST, Reconfiguration
 
 from .folder import Folder
 from .layout import OURS
@@ -163,7 +163,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _is_number(value: Any) -> bool:

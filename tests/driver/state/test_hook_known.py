@@ -206,7 +206,7 @@ class TestKnown:
         checkpoint(tmp_path / "new")
         assert new.remember().unchangeable is None
         put(tmp_path / "new", "state/0/_metadata/metadata", LIMIT)
-        told = new.remember().told(QueryState(partitions=4)).unchangeable
+        told = new.remember().completed(QueryState(partitions=4)).unchangeable
         assert told is not None and told.startswith("operator 0 is a limit() of the stream")
 
     def test_what_can_t_be_looked_up_keeps_no_query_from_starting(self, place, monkeypatch, capfd):
@@ -253,7 +253,7 @@ class TestKnown:
         text = "8 key groups are declared, and its checkpoint has 16"
         assert (found.note or "").startswith(text) == (asked == 8)
         assert (found.note is None) == (asked != 8)
-        assert found.told(QueryState(partitions=4)).note == found.note
+        assert found.completed(QueryState(partitions=4)).note == found.note
 
     @pytest.mark.parametrize(
         ("provider", "counted", "rows"),
@@ -267,7 +267,7 @@ class TestKnown:
     def test_rows_that_spark_does_not_count_are_not_told(self, tmp_path, provider, counted, rows):
         conf = {layout.PROVIDER: provider} | ({} if counted is None else {hook.COUNTED: counted})
         found = known(tmp_path, Declared(), **conf)
-        assert found.told(QueryState(partitions=4, rows=5)).rows == rows
+        assert found.completed(QueryState(partitions=4, rows=5)).rows == rows
 
     def test_what_the_last_change_came_to_is_told_until_the_next(self, place):
         its = StateHook("4.3.0", Declared(8, False, PLAN))
@@ -276,7 +276,7 @@ class TestKnown:
         assert (found.last.outcome, found.partitions) == ("changed", 8)
         again = known(place, Declared(8))
         assert again.last == found.last
-        assert again.told(QueryState(partitions=8)).last == found.last
+        assert again.completed(QueryState(partitions=8)).last == found.last
 
 
 class TestNoted:
