@@ -253,7 +253,7 @@ class TestAsset:
         )
         assert metadata["checkpoint"] == "/data/clicks"
         assert metadata["autoscale"] == (
-            "RatioPolicy: interval 1 min, scale_up_ratio 0.9, scale_down_ratio 0.3"
+            "RatioPolicy: interval 1 min, hand_pin 1 h, scale_up_ratio 0.9, scale_down_ratio 0.3"
         )
 
     def test_it_says_by_what_its_policy_decides(self, world):
@@ -263,7 +263,8 @@ class TestAsset:
 
         metadata = self.asset(world, autoscale=Mine.spark_12133(interval=15, max_lag=60)).metadata
         assert metadata["autoscale"] == (
-            "Mine: interval 15 s, max_lag 1 min, scale_up_ratio 0.9, scale_down_ratio 0.5, least 3"
+            "Mine: interval 15 s, hand_pin 1 h, max_lag 1 min, scale_up_ratio 0.9, "
+            "scale_down_ratio 0.5, least 3"
         )
         assert "autoscale" not in self.asset(world, executors=2).metadata
 

@@ -58,8 +58,8 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         ) from error
 
 
-_NUMBERS = {"min_executors", "max_executors", "initial_executors"}
-_SECONDS = {"interval", "max_lag"}
+_NUMBERS = {"min_executors", "max_executors", "initial_executors", "ceiling"}
+_SECONDS = {"interval", "max_lag", "hand_pin", "scale_down_window", "retry_after"}
 
 
 def _autoscale(stream: Stream) -> dict[str, str]:
