@@ -21,7 +21,7 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
   its lag is known and short, or the limit is one that no executor moves.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -51,13 +51,7 @@ class RatioPolicy(AutoscalePolicy):
     scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
-        if self.scale_up_ratio <= self.scale_down_ratio:
-            yield (
-                f"scale_up_ratio = {self.scale_up_ratio}: must be above "
-                f"scale_down_ratio = {self.scale_down_ratio}"
-            )
+    _order = (*AutoscalePolicy._order, ("scale_up_ratio", "above", "scale_down_ratio"))
 
     @classmethod
     def spark_12133(cls, **fields: Any) -> Self:

@@ -1,12 +1,13 @@
 """What a user declares of backpressure: live limits, and how limits are retuned. Pure."""
 
 import zlib
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool
 
-from dagster_sparkscale.declare.cron import check_cron, check_timezone
+from dagster_sparkscale.declare.cron import schedule_faults
 from dagster_sparkscale.declare.declaration import Declaration, Number, Seconds
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
@@ -78,35 +79,24 @@ class BackpressurePolicy(Declaration, Part):
     sources: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = ()
     """The sources that are limited, by name. Empty: each that takes live limits."""
 
-    @model_validator(mode="after")
-    def _rates_ordered(self) -> Self:
+    _order = (("initial_rate", "at most", "max_rate"),)
+
+    def _faults(self) -> Iterator[str]:
         least = f"min_rate = {self.min_rate:g}"
         if "min_rate" not in self.model_fields_set:
             least += ", its default; give a lower min_rate as well"
-        first, most = self.initial_rate, self.max_rate
-        for field, rate in (("max_rate", most), ("initial_rate", first)):
+        for field in ("max_rate", "initial_rate"):
+            rate: float | None = getattr(self, field)
             if rate is not None and rate < self.min_rate:
-                raise ValueError(f"{field} = {rate:g}: must be at least {least}")
-        if first is not None and most is not None and first > most:
-            raise ValueError(f"initial_rate = {first:g}: must be at most max_rate = {most:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _fields_are_of_its_estimator(self) -> Self:
+                yield f"{field} = {rate:g}: must be at least {least}"
+        yield from super()._faults()
         for field, estimator in _OF_ONE_ESTIMATOR.items():
             if field in self.model_fields_set and not self.heeds(field):
-                raise ValueError(
-                    f"{field} = {getattr(self, field):g}: drop it, or give "
-                    f"estimator={estimator!r}, which it is for"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _sources_named_once(self) -> Self:
-        for name in self.sources:
-            if self.sources.count(name) > 1:
-                raise ValueError(f"sources = {shown(self.sources)}: {name!r} must be there once")
-        return self
+                right = f"drop it, or give estimator={estimator!r}, which it is for"
+                yield f"{field} = {getattr(self, field):g}: {right}"
+        for name, count in Counter(self.sources).items():
+            if count > 1:
+                yield f"sources = {shown(self.sources)}: {name!r} must be there once"
 
     def heeds(self, field: str) -> bool:
         """Whether its estimator goes by this field."""
@@ -219,22 +209,15 @@ class Retune(Declaration):
     hands_off: Seconds = 7 * 86400.0
     """Seconds for which a stream is left alone after a person has set its limits."""
 
-    @model_validator(mode="after")
-    def _schedule_is_one(self) -> Self:
-        if self.schedule not in (None, NIGHTLY):
-            check_cron("schedule", self.schedule)
-        if self.timezone is not None:
-            if self.schedule is None:
-                raise ValueError(
-                    f"timezone = {self.timezone!r}: drop it, or give schedule, which it is for"
-                )
-            check_timezone("timezone", self.timezone)
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        cron = None if self.schedule is None else self.cron("")
+        yield from schedule_faults("schedule", cron, self.timezone)
         if self.verify_after >= self.history:
-            raise ValueError(
+            yield (
                 f"verify_after = {in_units(self.verify_after)}: must be below "
                 f"history = {in_units(self.history)}"
             )
-        return self
 
     def cron(self, stream: str) -> str | None:
         """When a stream of this name is looked over, as cron has it; None: never by itself."""

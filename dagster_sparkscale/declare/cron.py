@@ -1,32 +1,28 @@
 """When something is to happen by itself: Dagster judges what is given, as it will read it."""
 
 import warnings
+from collections.abc import Iterator
 
 from dagster_sparkscale.declare.faults import shown
 
 
-def check_cron(name: str, value: str) -> None:
-    """Refuse what Dagster takes for no cron schedule.
+def schedule_faults(field: str, cron: str | None, timezone: str | None) -> Iterator[str]:
+    """What is wrong with a schedule that Dagster would not take, or a timezone that is for none.
 
-    Raises:
-        ValueError: the text is no cron schedule.
+    Args:
+        field: the field that has `cron`.
     """
-    if not _is_taken(value, None):
-        raise ValueError(
-            f"{name} = {shown(value)}: must be a cron schedule of five fields, such as "
+    if cron is not None and not _is_taken(cron, None):
+        yield (
+            f"{field} = {shown(cron)}: must be a cron schedule of five fields, such as "
             '"0 3 * * SUN", or a word for one, such as "@daily"'
         )
-
-
-def check_timezone(name: str, value: str) -> None:
-    """Refuse what Dagster knows no timezone by.
-
-    Raises:
-        ValueError: no time zone has that name.
-    """
-    if not value or not _is_taken("@daily", value):  # to Dagster, empty is none given
-        raise ValueError(
-            f"{name} = {shown(value)}: must be the name of a timezone, such as "
+    if timezone is not None and cron is None:
+        yield f"timezone = {timezone!r}: drop it, or give {field}, which it is for"
+    elif timezone is not None and not (timezone and _is_taken("@daily", timezone)):
+        # To Dagster, an empty one is none at all.
+        yield (
+            f"timezone = {shown(timezone)}: must be the name of a timezone, such as "
             '"Europe/Berlin" or "UTC"'
         )
 
@@ -39,7 +35,7 @@ def _is_taken(cron: str, timezone: str | None) -> bool:
         warnings.simplefilter("ignore")  # they come again with the schedule itself
         try:
             dg.ScheduleDefinition(
-                "judged", cron_schedule=cron, job_name="judged", execution_timezone=timezone
+                "tried", cron_schedule=cron, job_name="tried", execution_timezone=timezone
             )
         except dg.DagsterInvalidDefinitionError:
             return False

@@ -4,6 +4,7 @@ Pure.
 """
 
 from collections.abc import Iterator
+from operator import ge, gt, le
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -34,6 +35,15 @@ Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_in
 """A positive duration, held as seconds."""
 
 
+Order = tuple[tuple[str, Literal["at least", "at most", "above"], str], ...]
+"""What a field must be, compared with another one, where both are given."""
+_COMPARE = {"at least": ge, "at most": le, "above": gt}
+
+
+def _plain(number: float) -> str:
+    return f"{number:g}" if isinstance(number, float) else str(number)
+
+
 class DeclarationError(ValueError):
     """A declaration that cannot work. One line per fault: the field, its value, what is right."""
 
@@ -49,6 +59,8 @@ class Declaration(BaseModel):
         frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
     )
     _secret_fields: ClassVar[frozenset[str]] = frozenset({"spark_conf", "env"})
+
+    _order: ClassVar[Order] = ()
 
     def __init__(self, *values: Any, **data: Any) -> None:
         name, subject = data.get("name"), type(self).__name__
@@ -76,7 +88,10 @@ class Declaration(BaseModel):
 
     def _faults(self) -> Iterator[str]:
         """What is wrong with fields that do not go together, each by itself."""
-        return iter(())
+        for field, how, other in self._order:
+            value, limit = getattr(self, field), getattr(self, other)
+            if value is not None and limit is not None and not _COMPARE[how](value, limit):
+                yield f"{field} = {_plain(value)}: must be {how} {other} = {_plain(limit)}"
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

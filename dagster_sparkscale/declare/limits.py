@@ -8,12 +8,12 @@ before, where the maximum rate stood in for it.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, StrictBool, model_validator
+from pydantic import BeforeValidator, Field, StrictBool
 
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import Declaration, Number, Records, Seconds
@@ -96,40 +96,30 @@ class SourceLimits(Declaration):
             return None
         return f'an option of another source than Kafka is given by options={{"{option}": ...}}'
 
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
-        if least is not None and most is None:
-            raise ValueError(
+    _order = (("min_offsets_per_trigger", "at most", "max_offsets_per_trigger"),)
+
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        least = self.min_offsets_per_trigger
+        if least is not None and self.max_offsets_per_trigger is None:
+            yield (
                 f"min_offsets_per_trigger = {least}: must have max_offsets_per_trigger beside it; "
                 "a batch that has waited would take all that there is"
             )
-        if least is not None and most is not None and least > most:
-            raise ValueError(
-                f"min_offsets_per_trigger = {least}: must be at most "
-                f"max_offsets_per_trigger = {most}"
-            )
         if self.max_trigger_delay is not None and least is None:
-            raise ValueError(
+            yield (
                 f"max_trigger_delay = {in_units(self.max_trigger_delay)}: drop it, or give "
                 "min_offsets_per_trigger, which is what a batch waits for"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _options_said_once(self) -> Self:
         # Spark does not tell upper from lower case in the names of options.
         known = {name.lower(): field for field, name in self.spark_options.items()}
-        seen: dict[str, str] = {}
+        named: dict[str, str] = {}
         for name in self.options:
             if name.lower() in known:
-                raise ValueError(f"options: drop {name}; it is set by {known[name.lower()]}")
-            if name.lower() in seen:
-                raise ValueError(
-                    f"options: drop {name} or {seen[name.lower()]}; to Spark they are one option"
-                )
-            seen[name.lower()] = name
-        return self
+                yield f"options: drop {name}; it is set by {known[name.lower()]}"
+            first = named.setdefault(name.lower(), name)
+            if first != name:
+                yield f"options: drop {name} or {first}; to Spark they are one option"
 
     def as_options(self) -> dict[str, str]:
         """The options for a source of Spark, by Spark's names."""
@@ -184,13 +174,7 @@ class StreamingLimits(Declaration, Part):
     }
     """What Spark calls each field."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        for low, high in (("initial_rate", "max_rate"), ("min_rate", "max_rate")):
-            given, limit = getattr(self, low), getattr(self, high)
-            if given is not None and limit is not None and given > limit:
-                raise ValueError(f"{low} = {given:g}: must be at most {high} = {limit:g}")
-        return self
+    _order = (("initial_rate", "at most", "max_rate"), ("min_rate", "at most", "max_rate"))
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
         given = {name: getattr(self, field) for field, name in self.spark_settings.items()}

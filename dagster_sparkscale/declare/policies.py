@@ -1,13 +1,13 @@
 """What a policy is: the base of those that scale, and how a failed driver is restarted. Pure."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
+from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Order, Seconds
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.observe.evaluation import Evaluation
 
@@ -50,19 +50,14 @@ class AutoscalePolicy(Declaration):
         # Not reached by a stream: it refuses a policy that leaves it at this.
         return Hold(f"{type(self).__name__} does not say how to decide")
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
-        low, high, initial = self.min_executors, self.max_executors, self.initial_executors
-        if low is not None and high is not None and high < low:
-            yield f"max_executors = {high}: must be at least min_executors = {low}"
-        if initial is not None and low is not None and initial < low:
-            yield f"initial_executors = {initial}: must be at least min_executors = {low}"
-        if initial is not None and high is not None and initial > high:
-            yield f"initial_executors = {initial}: must be at most max_executors = {high}"
-        for field in ("min_executors", "max_executors", "initial_executors"):
-            number: int | None = getattr(self, field)
-            if self.ceiling is not None and number is not None and number > self.ceiling:
-                yield f"ceiling = {self.ceiling}: must be at least {field} = {number}"
+    _order: ClassVar[Order] = (
+        ("max_executors", "at least", "min_executors"),
+        ("initial_executors", "at least", "min_executors"),
+        ("initial_executors", "at most", "max_executors"),
+        ("ceiling", "at least", "min_executors"),
+        ("ceiling", "at least", "max_executors"),
+        ("ceiling", "at least", "initial_executors"),
+    )
 
 
 class RecoveryPolicy(Declaration):
@@ -81,18 +76,12 @@ class RecoveryPolicy(Declaration):
     within: Seconds = 3600.0
     """Seconds over which restarts are counted."""
 
+    _order = (("longest_delay", "at least", "first_delay"),)
+
     def _faults(self) -> Iterator[str]:
         yield from super()._faults()
-        if self.longest_delay < self.first_delay:
-            yield (
-                f"longest_delay = {self.longest_delay:g}: must be at least "
-                f"first_delay = {self.first_delay:g}"
-            )
-        yield from self._limit_out_of_reach()
-
-    def _limit_out_of_reach(self) -> Iterator[str]:
-        """Refuse a limit of restarts that drivers which fail at once never reach: recovery would
-        never give up."""
+        # A limit of restarts that drivers which fail at once never reach: recovery would never
+        # give up.
         seconds, most = 0.0, 1
         while most < self.limit and seconds < self.within:
             seconds += min(self.first_delay * 2.0**most, self.longest_delay)

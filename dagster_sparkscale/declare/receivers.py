@@ -6,9 +6,9 @@ be removed, version 2 how receivers are spread, version 3 that their number foll
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool
 
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
 from dagster_sparkscale.declare.fields import is_a
@@ -54,16 +54,10 @@ class ReceiverCount(Declaration):
     """Seconds that the driver has to process what its receivers have received, before the number is
     changed. If it needs longer, nothing is changed."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.maximum < self.minimum:
-            raise ValueError(f"maximum = {self.maximum}: must be at least minimum = {self.minimum}")
-        if self.scale_up_ratio <= self.scale_down_ratio:
-            raise ValueError(
-                f"scale_up_ratio = {self.scale_up_ratio:g}: must be above "
-                f"scale_down_ratio = {self.scale_down_ratio:g}"
-            )
-        return self
+    _order = (
+        ("maximum", "at least", "minimum"),
+        ("scale_up_ratio", "above", "scale_down_ratio"),
+    )
 
     def clamp(self, receivers: int) -> int:
         """`receivers` moved into the bounds."""

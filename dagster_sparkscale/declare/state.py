@@ -6,9 +6,9 @@ Pure.
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StrictBool, ValidationInfo, field_validator
+from pydantic import Field, StrictBool
 
-from dagster_sparkscale.declare.cron import check_cron, check_timezone
+from dagster_sparkscale.declare.cron import schedule_faults
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, Whole
 from dagster_sparkscale.declare.key_groups import MOST_KEY_GROUPS, KeyGroups
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
@@ -70,22 +70,12 @@ class State(Declaration, Part):
     def groups(self) -> KeyGroups:
         return KeyGroups(self.key_groups)
 
-    @field_validator("maintenance", "timezone")
-    @classmethod
-    def _dagster_takes_it(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and info.field_name == "maintenance":
-            check_cron("maintenance", value)
-        elif value is not None:
-            check_timezone("timezone", value)
-        return value
-
     def _faults(self) -> Iterator[str]:
         yield from super()._faults()
         number = self.partitions
         if number is not None and (why := self.groups.why_not(number, self.plain_hash)):
             yield f"partitions = {number}: {why}"
-        if self.timezone is not None and self.maintenance is None:
-            yield f"timezone = {self.timezone!r}: drop it, or give maintenance, which it is for"
+        yield from schedule_faults("maintenance", self.maintenance, self.timezone)
 
     def check(self, stream: StreamOfParts) -> None:
         conf = stream.spark_conf
