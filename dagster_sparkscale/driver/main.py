@@ -30,6 +30,7 @@ from .spark.jvm import active_context
 from .spark.releases import say_where_asked_for
 from .spark.session import CannotStart, create_context, lend_to_program
 from .state.part import StatePart
+from .tasks.part import TasksPart
 
 STOP_WITHIN = 5.0
 """Seconds that Spark has to stop in, where the driver may not go on."""
@@ -76,7 +77,7 @@ def compose(core: Core, rates: Rates) -> tuple[Part, ...]:
     """The parts of a driver's agent, which are named here alone."""
     receivers = ReceiversPart(core)
     core.executors.guard_by(receivers)
-    return receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart()
+    return receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart(), TasksPart(core)
 
 
 def _refused(options: Options, reporter: EndReporter) -> int | None:

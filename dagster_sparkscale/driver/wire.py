@@ -290,6 +290,59 @@ class Spark:
 
 
 @dataclass(frozen=True, slots=True)
+class StageTimes:
+    """A stage that has ended, and the longest of its tasks."""
+
+    tasks: int
+    wall_ms: int
+    """From the launch of its first task to its end."""
+    run_ms: int
+    """What its tasks took in all."""
+    gc_ms: int | None = None
+    """What of that was garbage collection."""
+    median_ms: int | None = None
+    """How long the task in the middle took, by duration."""
+    longest_ms: int | None = None
+    partition: int | None = None
+    """The partition that the longest task computed."""
+    executor: str | None = None
+    """The executor on which the longest task ran."""
+    executor_tasks: int | None = None
+    """How many of the stage's tasks that executor ran."""
+    executor_ms: int | None = None
+    """What these took in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorTimes:
+    """What the tasks took that have ended on one executor."""
+
+    id: str
+    host: str
+    tasks: int
+    run_ms: int
+    gc_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """What the tasks of the last minute or so took, by Spark's own accounts."""
+
+    seconds: float
+    """The time that this is about."""
+    batch_ms: int | None = None
+    """How long a batch was in progress in that time, of those that have completed; two at a time
+    count once. None: not known."""
+    job_ms: int | None = None
+    """The part of that in which a job of Spark's ran; in the rest the driver was busy by itself.
+    None: not known."""
+    executors: tuple[ExecutorTimes, ...] = ()
+    """At most 50, the slowest one among them."""
+    stages: tuple[StageTimes, ...] = ()
+    """The longest stage of the longest job, for every few seconds, oldest first; at most 12."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to `GET /v1/status`, and to every change that succeeded."""
 
@@ -323,7 +376,7 @@ class Answer:
     driver of a release without ids has none, and says so in `missing` alone."""
     ages: Mapping[str, float | None] | None = None
     """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
-    `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
+    `tasks`, `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
     limits: tuple[Limit, ...] = ()
     """What limits the sources that are known to take live limits."""
     receivers: tuple[Receiver, ...] | None = None
@@ -333,6 +386,8 @@ class Answer:
     reconfigurations: tuple[Reconfiguration, ...] | None = None
     """What this driver has changed of the state of its queries, or is changing, in order. None: it
     is of a release that knows nothing of state, and tells nothing of it."""
+    tasks: TaskTimes | None = None
+    """None: not known, as in a driver of an older release."""
     api: int = 1
 
     def as_json(self) -> dict[str, Any]:

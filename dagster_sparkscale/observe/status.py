@@ -16,6 +16,7 @@ from dagster_sparkscale.driver.wire import (
     Answer,
     Batch,
     Executor,
+    ExecutorTimes,
     Limit,
     Query,
     QueryState,
@@ -23,12 +24,15 @@ from dagster_sparkscale.driver.wire import (
     Reconfiguration,
     Relaunch,
     Spark,
+    StageTimes,
+    TaskTimes,
 )
 from dagster_sparkscale.typed_json import Malformed, read
 
 __all__ = [
     "Batch",
     "Executor",
+    "ExecutorTimes",
     "Limit",
     "MalformedStatus",
     "Query",
@@ -37,7 +41,9 @@ __all__ = [
     "Reconfiguration",
     "Relaunch",
     "Spark",
+    "StageTimes",
     "Status",
+    "TaskTimes",
 ]
 
 

@@ -72,7 +72,7 @@ def test_what_no_look_has_seen_yet_is_unknown() -> None:
     assert answer.spark == Spark()
     assert answer.queries == ()
     ages: Mapping[str, Any] = answer.ages or {}
-    assert ages == dict.fromkeys(("executors", "receivers", "dstreams", "queries"))
+    assert ages == dict.fromkeys(("executors", "receivers", "tasks", "dstreams", "queries"))
 
 
 def test_the_keeper_is_told_that_the_program_is_being_ended(

@@ -43,7 +43,7 @@ def test_the_agent_answers_while_the_jvm_hangs_and_says_how_old_all_is(driver: D
     try:
         seen = driver.wait(lambda s: (s.spark_age or 0) > 4, "what it saw grows old")
         assert seen.ages is not None and set(seen.ages) == {
-            *("executors", "receivers", "dstreams", "queries")
+            *("executors", "receivers", "tasks", "dstreams", "queries")
         }
         # There is no query, so that nothing is asked of the JVM for any.
         assert all(age and age > 4 for part, age in seen.ages.items() if part != "queries")

@@ -69,6 +69,22 @@ DETAILS = Feature(
         _JSON,
     ),
 )
+TASKS = Feature(
+    "tasks",
+    "how long tasks take",
+    "it is not known why more executors did not help",
+    (
+        "org.apache.spark.SparkContext.statusStore",
+        "org.apache.spark.status.AppStatusStore.executorList",
+        "org.apache.spark.status.AppStatusStore.executorSummary",
+        "org.apache.spark.status.AppStatusStore.lastStageAttempt",
+        "org.apache.spark.status.AppStatusStore.store",
+        "org.apache.spark.status.AppStatusStore.taskList",
+        "org.apache.spark.status.JobDataWrapper",
+        "org.apache.spark.status.KVUtils.viewToSeq",
+        _JSON,
+    ),
+)
 DECOMMISSION = Feature(
     "decommission",
     "decommissioning executors",

@@ -1,0 +1,127 @@
+"""Which cause the times of tasks show, and where they show none."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.observe.status import Executor, ExecutorTimes, StageTimes, TaskTimes
+from dagster_sparkscale.observe.tasks import Cause, cause_of, slots_of
+from tests.fakes import status
+
+EVEN = StageTimes(8, 1000, 4000, 100, 500, 550, 3, "0", 4, 2000)
+LONG = replace(EVEN, wall_ms=3000, run_ms=6500, longest_ms=3000, executor_ms=4500)
+FOUR = tuple(Executor(str(n), f"host-{n}", 2) for n in range(4))
+
+
+def ran(
+    id: str, host: str = "", tasks: int = 20, run_ms: int = 10_000, gc: int = 0
+) -> ExecutorTimes:
+    return ExecutorTimes(id, host or f"host-{id}", tasks, run_ms, gc)
+
+
+def cause(*stages: StageTimes, executors: tuple[ExecutorTimes, ...] = (), **times: int) -> Cause:
+    tasks = TaskTimes(60.0, executors=executors, stages=stages, **times)  # type: ignore[arg-type]
+    return cause_of(status(tasks=tasks, executors=FOUR))
+
+
+def test_a_driver_that_is_busy_by_itself_is_the_cause() -> None:
+    found = cause(*[LONG] * 4, batch_ms=50_000, job_ms=5_000)
+    assert found.kind == "driver" and found.text.startswith("for 90% of the time of batches")
+    assert cause(*[EVEN] * 4, batch_ms=50_000, job_ms=25_000).kind is None
+
+
+def test_one_partition_on_any_executor_is_skew() -> None:
+    found = cause(*(replace(LONG, executor=str(n)) for n in range(4)))
+    assert found.kind == "skew"
+    assert found.text == (
+        "the data is skewed: the longest of 8 tasks of a stage took 3.0 s, 6.0 times the median, "
+        "and it is always that of partition 3"
+    )
+
+
+def test_one_partition_on_an_executor_whose_other_tasks_are_fast_is_skew() -> None:
+    assert cause(*[LONG] * 4).kind == "skew"  # as of state, which stays where it is
+
+
+def test_one_executor_whose_other_tasks_are_slow_too_is_the_cause() -> None:
+    found = cause(*[replace(LONG, executor_ms=9000, run_ms=11_000)] * 4, executors=(ran("0"),))
+    assert found.kind == "executor"
+    assert found.text.startswith("executor 0 on host host-0 is slow: the longest of 8 tasks")
+
+
+def test_any_partition_on_one_executor_is_a_slow_executor() -> None:
+    single = replace(LONG, executor_tasks=1, executor_ms=3000)
+    assert cause(*(replace(single, partition=n) for n in range(4))).kind == "executor"
+
+
+def test_one_partition_on_one_executor_with_no_other_task_is_not_known() -> None:
+    found = cause(*[replace(LONG, executor_tasks=1, executor_ms=3000)] * 4)
+    assert found.kind is None and "can't be told apart" in found.text
+
+
+def test_a_host_is_named_whose_executors_are_all_slow() -> None:
+    slow = [replace(LONG, executor_ms=9000, run_ms=11_000)] * 4
+    executors = (
+        *(ran("0", "old", run_ms=90_000), ran("1", "old", run_ms=80_000)),
+        *(ran("2", "new"), ran("3", "newer")),
+    )
+    assert cause(*slow, executors=executors).text.startswith("host old, with 2 executors, is slow")
+
+
+def test_a_long_task_behind_many_waves_of_others_is_none() -> None:
+    assert cause(*[replace(LONG, wall_ms=6001)] * 4).kind is None
+
+
+def test_fewer_tasks_than_slots_are_too_few_partitions() -> None:
+    found = cause(*[replace(EVEN, tasks=2)] * 3)
+    assert found.kind == "partitions" and "has 2 tasks for 8 slots" in found.text
+    assert cause(*[EVEN] * 3).kind is None  # as many as there are slots
+
+
+def test_a_tenth_of_garbage_collection_is_the_cause() -> None:
+    found = cause(executors=(ran("0", gc=3000), ran("1", gc=1000)))
+    assert found.kind == "gc" and found.text.startswith("20% of the time of tasks")
+    assert cause(executors=(ran("0", gc=999),)).kind is None
+
+
+def test_what_is_not_reported_is_not_known() -> None:
+    assert cause_of(status()) == Cause(None, "its driver does not report what tasks take")
+    assert "fewer than 3 of its stages" in cause(EVEN).text
+    assert "equally long" in cause(*[EVEN] * 3).text
+
+
+def test_slots_are_those_that_receivers_leave() -> None:
+    assert slots_of(status(executors=FOUR), 1) == 8 and slots_of(status(executors=FOUR), 2) == 4
+    held = (replace(FOUR[0], receivers=1), FOUR[1])
+    assert slots_of(status(executors=held), 1) == 3
+    assert slots_of(status(executors=(replace(FOUR[0], cores=0),)), 1) is None
+
+
+numbers = st.integers(0, 10**6)
+stages = st.builds(
+    StageTimes,
+    *(st.integers(1, 100), numbers, numbers),
+    *(st.none() | numbers for _ in range(4)),
+    *(st.none() | st.sampled_from("0123"), st.none() | st.integers(1, 100), st.none() | numbers),
+)
+times = st.builds(
+    TaskTimes,
+    *(st.floats(0, 200), st.none() | numbers, st.none() | numbers),
+    st.lists(st.builds(ran, st.sampled_from("0123"), st.just("h"), numbers, numbers, numbers)).map(
+        tuple
+    ),
+    st.lists(stages, max_size=12).map(tuple),
+)
+
+
+@given(times)
+def test_any_numbers_have_an_answer(tasks: TaskTimes) -> None:
+    found = cause_of(status(tasks=tasks, executors=FOUR))
+    assert found.text and found.kind in (None, "driver", "skew", "executor", "partitions", "gc")
+
+
+@given(times)
+def test_what_is_missing_never_makes_a_cause(tasks: TaskTimes) -> None:
+    bare = TaskTimes(tasks.seconds)
+    assert cause_of(status(tasks=bare, executors=FOUR)).kind is None
