@@ -13,14 +13,13 @@ from dagster_sparkscale.driver.receivers.evacuation import (
     STUCK_AFTER,
     TELL_AFTER,
     Host,
-    Standing,
     counted,
     in_words,
     spread,
     stuck,
     to_be_sent,
 )
-from dagster_sparkscale.driver.receivers.watch import Order
+from dagster_sparkscale.driver.receivers.watch import Order, Standing
 
 HOSTS = st.lists(
     st.builds(

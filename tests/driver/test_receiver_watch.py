@@ -91,14 +91,14 @@ def test_one_that_is_sent_while_it_is_away_is_told_as_sent() -> None:
 
 def test_where_one_runs_or_ran_last() -> None:
     watch = watching()
-    assert watch.last_place(7) == "0"
+    assert watch.standings(115.0)[7].executor == "0"
     watch.see([STOPPED], THREE, 110.0)
-    assert watch.last_place(7) == "0"
+    assert watch.standings(115.0)[7].executor == "0"
     [told] = watch.receivers()
     assert (told.executor, told.host, told.since) == (None, None, None)
     watch.see([on("1")], THREE, 111.0)
-    assert watch.last_place(7) == "1"
-    assert watch.last_place(8) is None
+    assert watch.standings(115.0)[7].executor == "1"
+    assert 8 not in watch.standings(115.0)
 
 
 def test_all_that_are_over_since_the_look_before_are_told() -> None:

@@ -147,8 +147,8 @@ class Limiter:
                 self._source(f"receiver-{stream}", receiver=True).query = query
             return {stream: self._in_force(f"receiver-{stream}").rate for stream in ids}
 
-    def told(self, stream: int, rate: float | None) -> None:
-        """A receiver has just been told."""
+    def noted(self, stream: int, rate: float | None) -> None:
+        """Note the limit that a receiver has just got; None: it was lifted."""
         with self._lock:
             source = self._source(f"receiver-{stream}", receiver=True)
             source.limited = rate is not None
@@ -332,16 +332,14 @@ class Limiter:
 
     def _limit(self, name: str) -> Limit:
         force, plan = self._in_force(name), self._plan
-        rate = force.rate
-        source = self._sources.get(name)
         estimator = plan.estimator if plan is not None and plan.limits(name) else None
-        told = Limit(name, rate=rate, by=force.by, estimator=estimator)
-        if source is None:
-            return told
+        limit = Limit(name, rate=force.rate, by=force.by, estimator=estimator)
+        if (source := self._sources.get(name)) is None:
+            return limit
         return replace(
-            told,
+            limit,
             query=source.query,
-            taken=source.taken if rate is not None else None,
+            taken=source.taken if force.rate is not None else None,
             estimate=source.estimate,
             estimated_at=source.estimated_at,
             reason=source.reason,

@@ -38,14 +38,14 @@ class ReceiverLimits:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._jvm, self._private, self._limiter, self._clock = jvm, private, limiter, clock
-        self._told: dict[int, tuple[str, int, float]] = {}
+        self._sent: dict[int, tuple[str, int, float]] = {}
         """The executor of each receiver, by stream id, the limit last sent to it, and when."""
 
     def state(self) -> None:
         """Tell those their limit that may not know it."""
         streaming = active_graph(self._jvm, self._private)
         if streaming is None:
-            self._told.clear()
+            self._sent.clear()
         else:
             self._private.use(RECEIVER_LIMITS, lambda: self._state(streaming), None)
 
@@ -53,16 +53,16 @@ class ReceiverLimits:
         placed = placed_receivers(self._jvm, streaming)
         tracker = streaming.scheduler().receiverTracker()
         for stream, rate in self._limiter.receivers(list(placed), QUERY).items():
-            executor, told = placed[stream], self._told.get(stream)
+            executor, sent = placed[stream], self._sent.get(stream)
             if executor is None:
-                self._told.pop(stream, None)
+                self._sent.pop(stream, None)
                 continue
-            if rate is None and told is None and not self._limiter.receivers_held:
+            if rate is None and sent is None and not self._limiter.receivers_held:
                 continue
             most = self._limiter.receivers_free if rate is None else rate
             whole = UNLIMITED if most is None else max(1, min(int(most), UNLIMITED))
             now = self._clock()
-            if told is None or told[:2] != (executor, whole) or now - told[2] >= AGAIN_S:
+            if sent is None or sent[:2] != (executor, whole) or now - sent[2] >= AGAIN_S:
                 tracker.sendRateUpdate(stream, whole)
-                self._told[stream] = executor, whole, now
-                self._limiter.told(stream, rate)
+                self._sent[stream] = executor, whole, now
+                self._limiter.noted(stream, rate)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from .watch import MOVE, Order
+from .watch import MOVE, Standing
 
 AGAIN_AFTER = 30.0
 """Seconds a receiver has to come up where it was sent, before it is sent again."""
@@ -24,21 +24,6 @@ class Host:
     """How many tasks it runs at once; 0: not known, so it is given none."""
     receivers: int = 0
     """How many run there, or are on their way there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How it is with a receiver."""
-
-    stream_id: int
-    executor: str | None
-    """The executor where it runs, or ran last; None: it has run nowhere."""
-    away: float | None = None
-    """Seconds for which it has been away, or has not run at all; None: it runs."""
-    order: Order | None = None
-    """The move that it has not completed."""
-    pauses_until: float | None = None
-    """When it begins again by itself, as it has said; None: it has not."""
 
 
 def to_be_sent(

@@ -28,7 +28,6 @@ from .evacuation import (
     SETTLE,
     TELL_AFTER,
     Host,
-    Standing,
     counted,
     in_words,
     spread,
@@ -37,7 +36,7 @@ from .evacuation import (
 )
 from .move_request import CannotMove, MoveRequest
 from .tracker import NO_RECEIVERS, ReceiverContext, Receivers, bind
-from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, described
+from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, Standing, described
 
 WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
@@ -67,7 +66,7 @@ class Mover:
         """The SparkContext that is watched."""
         self._lock = threading.Lock()
         self._requests: list[MoveRequest] = []
-        self._told: set[Relaunch] = set()
+        self._missed: set[Relaunch] = set()
         """Relaunches that the log has warned of, as the receiver does not come back."""
         self._warned = False
         self.going = Going()
@@ -125,7 +124,7 @@ class Mover:
         waiting = self._evacuate(bound, seen)
         self._send_again(bound, seen)
         self._rescue(bound, seen)
-        self._tell()
+        self._log_missing()
         unsettled = frozenset[str]()
         if not bound.logged and self._watch.left:
             until = bound.tracker.processed_until()
@@ -233,9 +232,9 @@ class Mover:
         placed = spread(streams, hosts)
         away = {each.stream_id: each for each in self._watch.away}
         for stream, executor in placed.items():
-            told = away.get(stream)
-            why = cause or (told.cause if told is not None else RESTART)
-            wanted_by = told.operation if told is not None else None
+            before = away.get(stream)
+            why = cause or (before.cause if before is not None else RESTART)
+            wanted_by = before.operation if before is not None else None
             self._send(bound, seen, stream, executor, why, wanted_by)
         return [stream for stream in streams if stream not in placed]
 
@@ -273,35 +272,22 @@ class Mover:
             ) from error
         if not can:
             self._cannot(bound)
-        place = self._watch.last_place(stream)
+        place = self._standings()[stream].executor
         where = f"of executor {place}" if place is not None else "that has run nowhere yet"
         say(f"receiver {stream} {where} is sent to executor {executor} ({cause})")
         self._watch.order(stream, executor, cause, self._clock(), operation)
 
-    def _tell(self) -> None:
+    def _log_missing(self) -> None:
         """Log the receivers that do not come back."""
         now = self._clock()
         for away in self._watch.away:
             first = replace(away, cause="", wanted=None, operation=None)
-            if now - away.began_at >= TELL_AFTER and first not in self._told:
-                self._told.add(first)
+            if now - away.began_at >= TELL_AFTER and first not in self._missed:
+                self._missed.add(first)
                 say(f"{described(away)}, and it has not come back after {TELL_AFTER:.0f} s")
 
     def _standings(self) -> dict[int, Standing]:
-        now, ordered = self._clock(), self._watch.ordered
-        since = {each.stream_id: each.began_at for each in self._watch.away}
-        since = {**self._watch.waiting, **since}
-        away = {stream: max(0.0, now - at) for stream, at in since.items()}
-        return {
-            each.stream_id: Standing(
-                each.stream_id,
-                self._watch.last_place(each.stream_id),
-                away.get(each.stream_id),
-                ordered.get(each.stream_id),
-                self._watch.pauses_until(each.stream_id),
-            )
-            for each in self._watch.receivers()
-        }
+        return self._watch.standings(self._clock())
 
     def _tasks(self, bound: ReceiverContext) -> dict[str, int]:
         """How many tasks each executor runs at once; those of which it is not known are missing."""

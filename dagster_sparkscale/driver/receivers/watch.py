@@ -42,6 +42,21 @@ class Order:
     """The one that was told to stop."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it is with a receiver."""
+
+    stream_id: int
+    executor: str | None
+    """The executor where it runs, or ran last; None: it has run nowhere."""
+    away: float | None = None
+    """Seconds for which it has been away, or has not run at all; None: it runs."""
+    order: Order | None = None
+    """The move that it has not completed."""
+    pauses_until: float | None = None
+    """When it begins again by itself, as it has said; None: it has not."""
+
+
 @dataclass(slots=True)
 class _Known:
     placement: Placement
@@ -56,6 +71,14 @@ class _Known:
     """Open while it is away."""
     name: str | None = None
     error: str | None = None
+
+    def standing(self, now: float) -> Standing:
+        """How it is with the receiver at that moment, seconds since the epoch."""
+        gone_at = self.first_seen if self.since is None else None
+        gone_at = self.away.began_at if self.away is not None else gone_at
+        away = None if gone_at is None else max(0.0, now - gone_at)
+        place = self.placement
+        return Standing(place.stream_id, place.executor, away, self.order, self.pauses_until)
 
 
 @dataclass(slots=True)
@@ -157,11 +180,6 @@ class ReceiverWatch:
         return tuple(known.away for known in self._known.values() if known.away is not None)
 
     @property
-    def waiting(self) -> dict[int, float]:
-        """Since when each has been there that has run nowhere yet, by stream id."""
-        return {id: known.first_seen for id, known in self._known.items() if known.since is None}
-
-    @property
     def left(self) -> dict[str, float]:
         """When a receiver was last seen to have left an executor that is still there."""
         return dict(self._left)
@@ -173,15 +191,9 @@ class ReceiverWatch:
             executor: at for executor, at in self._left.items() if until is not None and at > until
         }
 
-    def last_place(self, stream_id: int) -> str | None:
-        """The executor where a receiver runs, or ran last; None: it has run nowhere."""
-        known = self._known.get(stream_id)
-        return None if known is None else known.placement.executor
-
-    def pauses_until(self, stream_id: int) -> float | None:
-        """When one that has failed begins again by itself, where it ran; None: not known."""
-        known = self._known.get(stream_id)
-        return None if known is None else known.pauses_until
+    def standings(self, now: float) -> dict[int, Standing]:
+        """How it is with each receiver, by stream id."""
+        return {id: known.standing(now) for id, known in sorted(self._known.items())}
 
     def receivers(self) -> tuple[Receiver, ...]:
         """What is told of each, without its rate."""

@@ -59,9 +59,9 @@ class StateHook:
     """
 
     def __init__(
-        self, version: str, told: Declared, stopping: Callable[[], bool] = lambda: False
+        self, version: str, declared: Declared, stopping: Callable[[], bool] = lambda: False
     ) -> None:
-        self._version, self._declared, self._stopping = version, told, stopping
+        self._version, self._declared, self._stopping = version, declared, stopping
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
         self._reports: Mapping[tuple[str, str], Reporting] = {}
@@ -73,7 +73,7 @@ class StateHook:
 
     @property
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
-        return tuple(report.told for report in self._reports.values())
+        return tuple(report.change for report in self._reports.values())
 
     def before_start(
         self,
@@ -154,12 +154,12 @@ class StateHook:
         if plan is not None and is_first and called in plan.queries:
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            counts = reconfigure.change(
+            attempt = reconfigure.Attempt(
                 *(session, folder, journal, plan, begun, self._version),
                 stopping=self._stopping,
                 pass_over=pass_over,
             )
-            if counts:
+            if attempt.carry_out():
                 _note(journal, begun)
         return self._known(session, folder, journal)
 
@@ -222,7 +222,7 @@ def _shortened(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
 def _note(journal: Journal, report: Reporting) -> None:
     """Note the outcome of a change for later drivers."""
     try:
-        journal.note(report.told)
+        journal.note(report.change)
     except Exception as error:  # for people, and for windows, alone
         say(f"what the change came to can't be noted: {first_line(error)}")
 

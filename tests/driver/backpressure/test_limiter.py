@@ -47,7 +47,7 @@ class Stream:
         self.file = self.limiter.content(self.given)
         return batch
 
-    def told(self, source="clicks") -> Limit:
+    def limit(self, source="clicks") -> Limit:
         return next(each for each in self.limiter.limits() if each.source == source)
 
 
@@ -64,7 +64,7 @@ class TestSet:
         stream = Stream()
         stream.batch(clicks(5))
         assert stream.file == {}
-        assert stream.told() == Limit("clicks", "q", records=5, processing_ms=500, scheduling_ms=0)
+        assert stream.limit() == Limit("clicks", "q", records=5, processing_ms=500, scheduling_ms=0)
 
     def test_what_is_set_is_handed_on_as_it_is(self):
         given = {"clicks": {RECORDS: 7, SPAN: 1.5}, "orders": {"maxBytesPerTrigger": 9}}
@@ -89,13 +89,13 @@ class TestSet:
     def test_of_two_limits_the_smaller_one_is_in_force(self, rate, records):
         stream = Stream(given={"clicks": {RATE: rate, RECORDS: 7, SPAN: 2}})
         assert stream.file == {"clicks": {RECORDS: records, SPAN: 2}}
-        assert (stream.told().rate, stream.told().by) == (records, "set")
+        assert (stream.limit().rate, stream.limit().by) == (records, "set")
 
     def test_what_is_set_for_all_is_for_those_that_are_not_named(self):
         stream = Stream(given={"*": {RATE: 5}, "clicks": {SPAN: 2}})
         assert stream.file == {"*": {RECORDS: 5}, "clicks": {SPAN: 2}}
         stream.batch(clicks(9), clicks(5, 5, source="orders"))
-        assert (stream.told().rate, stream.told("orders").rate) == (None, 5)
+        assert (stream.limit().rate, stream.limit("orders").rate) == (None, 5)
         assert stream.limiter.receivers([0, 1], "dstream") == {0: 5, 1: 5}
 
     def test_receivers_are_told_and_look_nothing_up(self):
@@ -140,7 +140,7 @@ class TestEstimates:
         for _ in range(12):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
-        told = stream.told()
+        told = stream.limit()
         assert 4000 <= told.rate <= 4600, "0.2 ms a record, and nine tenths of a second"
         assert (told.by, told.estimator, told.taken) == ("estimator", "work", True)
         assert told.estimate == told.rate and told.estimated_at == stream.now
@@ -152,12 +152,12 @@ class TestEstimates:
         for _ in range(12):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
-        told = stream.told()
+        told = stream.limit()
         assert (told.rate, told.by) == (2000, "set")
         assert told.estimate > 2000
         assert stream.file["clicks"] == {RECORDS: 2000}, "it stands for the source's own"
         stream.set(clicks={RATE: 10**6})
-        assert stream.told().by == "estimator"
+        assert stream.limit().by == "estimator"
         assert "estimated" not in stream.file["clicks"], "somebody has set more than that"
 
     def test_a_limit_that_could_be_higher_but_for_what_is_declared_says_so(self):
@@ -166,10 +166,10 @@ class TestEstimates:
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
             if number == 0:
-                assert stream.told().by == "estimator"
-        assert (stream.told().rate, stream.told().by) == (3000, "max_rate")
+                assert stream.limit().by == "estimator"
+        assert (stream.limit().rate, stream.limit().by) == (3000, "max_rate")
         stream.set(clicks={RATE: 400})
-        assert (stream.told().rate, stream.told().by) == (400, "set")
+        assert (stream.limit().rate, stream.limit().by) == (400, "set")
 
     def test_sources_share_what_their_query_can_take(self):
         stream = Stream(EstimatorPlan())
@@ -178,7 +178,7 @@ class TestEstimates:
             calm = min(of["b"], 150)
             given = clicks(of["a"], of["a"], source="a"), clicks(calm, of["b"], source="b")
             stream.batch(*given, ms=(of["a"] + calm) // 5)
-        a, b = stream.told("a"), stream.told("b")
+        a, b = stream.limit("a"), stream.limit("b")
         assert 4000 <= a.rate + b.rate <= 4700
         assert 150 < b.rate < 400
         assert "this source's share" in a.reason
@@ -189,8 +189,8 @@ class TestEstimates:
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             given = clicks(records, records), Input(None, 2000)
             stream.batch(*given, ms=(records + 2000) // 5)
-        assert 2000 <= stream.told().rate <= 2700
-        assert "2,000 records of its last batch are of sources without" in stream.told().reason
+        assert 2000 <= stream.limit().rate <= 2700
+        assert "2,000 records of its last batch are of sources without" in stream.limit().reason
 
     @pytest.mark.parametrize("estimator", ["work", "pid"])
     def test_records_that_spark_counts_twice_are_once_what_the_source_kept_to(self, estimator):
@@ -199,7 +199,7 @@ class TestEstimates:
         for _ in range(25):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(2 * records, records), ms=max(10, records // 5))
-        assert 3000 <= stream.told().rate <= 5100, "0.2 ms a record that the source gives"
+        assert 3000 <= stream.limit().rate <= 5100, "0.2 ms a record that the source gives"
 
     def test_the_highest_rate_of_a_source_is_not_that_of_those_beside_it(self):
         stream = Stream(EstimatorPlan(max_rate=1000))
@@ -207,7 +207,7 @@ class TestEstimates:
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             given = clicks(records, records), Input(None, 2000)
             stream.batch(*given, ms=(records + 2000) // 5)
-        assert (stream.told().rate, stream.told().by) == (1000, "max_rate"), "4,500 fit in all"
+        assert (stream.limit().rate, stream.limit().by) == (1000, "max_rate"), "4,500 fit in all"
 
     def test_what_is_known_of_a_query_is_kept_however_many_others_come_and_go(self):
         stream = Stream(EstimatorPlan())
@@ -216,7 +216,7 @@ class TestEstimates:
             records = may if number < 20 else 10
             stream.batch(clicks(records, may), ms=records // 5)
             stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
-        assert stream.told().rate > 4000
+        assert stream.limit().rate > 4000
 
     def test_queries_are_estimated_one_by_one(self):
         stream = Stream(EstimatorPlan())
@@ -227,26 +227,26 @@ class TestEstimates:
                 stream.batch(given, ms=records // cost, query=name)
                 stream.now -= 1
             stream.now += 1
-        assert stream.told("a").query == "a"
-        assert stream.told("b").rate > 5 * stream.told("a").rate
+        assert stream.limit("a").query == "a"
+        assert stream.limit("b").rate > 5 * stream.limit("a").rate
 
     def test_spark_s_estimator_looks_at_each_source_by_itself(self):
         stream = Stream(EstimatorPlan("pid"))
         given = clicks(5000, source="a"), clicks(1000, source="b")
         stream.batch(*given, ms=500)
-        assert stream.told("a").estimate is None, "its first batch gives none"
+        assert stream.limit("a").estimate is None, "its first batch gives none"
         stream.batch(*given, ms=500)
-        assert (stream.told("a").rate, stream.told("b").rate) == (10_000, 2000)
-        assert (stream.told("a").by, stream.told("a").estimator) == ("estimator", "pid")
+        assert (stream.limit("a").rate, stream.limit("b").rate) == (10_000, 2000)
+        assert (stream.limit("a").by, stream.limit("a").estimator) == ("estimator", "pid")
 
     def test_only_sources_that_are_named_are_limited_where_some_are(self):
         stream = Stream(EstimatorPlan(sources=("clicks", "receiver-1")))
         assert stream.file == {"clicks": {RECORDS: 100, "estimated": True}}
         assert stream.limiter.receivers([0, 1], "dstream") == {0: None, 1: 100}
         stream.batch(clicks(100, 100), clicks(50, source="orders"))
-        assert stream.told("orders").rate is None
-        assert stream.told("orders").estimator is None
-        assert stream.told().estimator == "work"
+        assert stream.limit("orders").rate is None
+        assert stream.limit("orders").estimator is None
+        assert stream.limit().estimator == "work"
 
     def test_a_batch_of_which_nothing_is_known_teaches_nothing(self):
         stream = Stream(EstimatorPlan())
@@ -262,7 +262,7 @@ class TestEstimates:
             for _ in range(8):
                 records = stream.file.get("clicks", stream.file["*"])[RECORDS]
                 stream.batch(clicks(records, records), ms=records // 5, queues=queues)
-            before = stream.told().rate
+            before = stream.limit().rate
             stream.now += 1
             waited = Batch(
                 "q",
@@ -274,7 +274,7 @@ class TestEstimates:
             )
             given = [clicks(int(before), int(before))]
             stream.limiter.completed(waited, 1000, given, queues)
-            rates[queues] = stream.told().rate / before
+            rates[queues] = stream.limit().rate / before
         assert rates[True] < 0.7 and rates[False] > 0.9
 
     def test_the_limit_never_leaves_its_bounds(self):
@@ -282,25 +282,25 @@ class TestEstimates:
         for _ in range(6):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=1)
-        assert (stream.told().rate, stream.told().by) == (400, "max_rate")
+        assert (stream.limit().rate, stream.limit().by) == (400, "max_rate")
         for _ in range(6):
             stream.batch(clicks(400, 400), ms=60_000)
-        assert (stream.told().rate, stream.told().by) == (50, "estimator")
+        assert (stream.limit().rate, stream.limit().by) == (50, "estimator")
 
 
 class TestTaken:
     def test_a_source_that_says_which_limit_it_kept_to_confirms_it(self):
         stream = Stream(given={"clicks": {RATE: 10}})
         stream.batch(clicks(10, 10))
-        assert stream.told().taken is True
+        assert stream.limit().taken is True
         stream.batch(clicks(3, 7))
-        assert stream.told().taken is True, "its own is smaller"
+        assert stream.limit().taken is True, "its own is smaller"
         stream.batch(clicks(50, 50))
-        assert stream.told().taken is False
+        assert stream.limit().taken is False
         stream.batch(clicks(50, None))
-        assert stream.told().taken is False, "it keeps to none"
+        assert stream.limit().taken is False, "it keeps to none"
         stream.batch(clicks(10, tells=False))
-        assert stream.told().taken is None, "it does not say"
+        assert stream.limit().taken is None, "it does not say"
 
     def test_a_batch_that_was_planned_before_is_judged_by_what_was_in_force_then(self):
         stream = Stream(given={"clicks": {RATE: 1000}})
@@ -309,39 +309,39 @@ class TestTaken:
         stream.set(clicks={RATE: 10})
         stream.now -= 0.7
         stream.batch(clicks(1000, 1000))  # began half a second before its end
-        assert stream.told().taken is True
+        assert stream.limit().taken is True
         stream.batch(clicks(1000, 1000))
-        assert stream.told().taken is False
+        assert stream.limit().taken is False
         stream.batch(clicks(10, 10))
-        assert stream.told().taken is True
+        assert stream.limit().taken is True
 
     def test_without_a_limit_there_is_nothing_to_take(self):
         stream = Stream(given={"clicks": {RATE: 10}})
         stream.batch(clicks(10, 10))
         stream.set()
-        assert stream.told().taken is None
+        assert stream.limit().taken is None
 
     def test_a_receiver_confirms_its_limit_by_what_it_brings(self):
         stream = Stream(given={"receiver-0": {RATE: 100}}, interval_ms=10_000)
         stream.batch(received(9999), queues=True)
-        stream.limiter.told(0, 100.0)
+        stream.limiter.noted(0, 100.0)
         stream.batch(received(9999), queues=True)
-        assert stream.told("receiver-0").taken is None, "it had none in a part of that"
+        assert stream.limit("receiver-0").taken is None, "it had none in a part of that"
         stream.batch(received(0), queues=True)
-        assert stream.told("receiver-0").taken is None, "it has shown nothing"
+        assert stream.limit("receiver-0").taken is None, "it has shown nothing"
         stream.batch(received(1100), queues=True)
-        assert stream.told("receiver-0").taken is True
+        assert stream.limit("receiver-0").taken is True
         stream.batch(received(5000), queues=True)
-        assert stream.told("receiver-0").taken is False
+        assert stream.limit("receiver-0").taken is False
         for _ in range(3):
             stream.batch(received(1000), queues=True)
-        assert stream.told("receiver-0").taken is True
+        assert stream.limit("receiver-0").taken is True
 
     def test_a_batch_that_waited_is_judged_by_the_limits_of_its_time(self):
         stream = Stream(given={"receiver-0": {RATE: 100}}, interval_ms=10_000)
-        stream.limiter.told(0, 100.0)
+        stream.limiter.noted(0, 100.0)
         stream.now += 60
-        stream.limiter.told(0, 5.0)
+        stream.limiter.noted(0, 5.0)
         formed = round(1000 * (BEGAN + 30))
         batch = Batch("q", completed_at=stream.now, processing_ms=9, records=1000, batch_id=formed)
         assert stream.limiter.limit_of(batch, 10_000, [received(1000)], True) == 1000
@@ -360,27 +360,27 @@ class TestLimitOfABatch:
         given = received(200, 0), received(200, 1)
         assert stream.batch(*given, queues=True).limit == 400, "that is what Spark's settings say"
         for each in (0, 1):
-            stream.limiter.told(each, 75.0)
+            stream.limiter.noted(each, 75.0)
         stream.batch(*given, queues=True)
         assert stream.batch(*given, queues=True).limit == 600
-        stream.limiter.told(1, None)
+        stream.limiter.noted(1, None)
         stream.batch(*given, queues=True)
         assert stream.batch(*given, queues=True).limit is None
 
     def test_receivers_never_take_more_than_spark_s_settings_say(self):
         stream = Stream(EstimatorPlan(), receivers_begin=500.0, receivers_most=80.0)
         assert stream.batch(received(80), queues=True).limit == 80
-        stream.limiter.told(0, 1000.0)
+        stream.limiter.noted(0, 1000.0)
         stream.batch(received(80), queues=True)
         assert stream.batch(received(80), queues=True).limit == 80
 
 
 def test_a_receiver_without_a_limit_goes_back_to_what_spark_s_settings_say():
     stream = Stream(receivers_begin=50.0, receivers_free=70.0)
-    stream.limiter.told(0, 5.0)
+    stream.limiter.noted(0, 5.0)
     stream.batch(received(5), queues=True)
     assert stream.batch(received(5), queues=True).limit == 5
-    stream.limiter.told(0, None)
+    stream.limiter.noted(0, None)
     stream.batch(received(70), queues=True)
     assert stream.batch(received(70), queues=True).limit == 70
     assert not stream.limiter.has_receivers_to_tell
@@ -392,19 +392,19 @@ def test_there_is_something_to_tell_receivers_while_a_limit_is_or_was_there():
     assert Stream(EstimatorPlan()).limiter.has_receivers_to_tell
     stream = Stream(given={"receiver-0": {RATE: 5}})
     assert stream.limiter.has_receivers_to_tell
-    stream.limiter.told(0, 5.0)
+    stream.limiter.noted(0, 5.0)
     stream.set(clicks={RECORDS: 5})
     assert stream.limiter.has_receivers_to_tell, "it has to be told that there is none"
-    stream.limiter.told(0, None)
+    stream.limiter.noted(0, None)
     assert not stream.limiter.has_receivers_to_tell
 
 
 def test_a_limit_that_is_not_set_any_more_is_lifted_from_receivers_that_are_started_anew():
     # The driver began with that limit, so Spark gives it to each receiver that it starts.
     stream = Stream(given={"receiver-0": {RATE: 5}}, receivers_begin=5.0)
-    stream.limiter.told(0, 5.0)
+    stream.limiter.noted(0, 5.0)
     stream.set()
-    stream.limiter.told(0, None)
+    stream.limiter.noted(0, None)
     assert stream.limiter.has_receivers_to_tell
     assert stream.limiter.receivers([0], "dstream") == {0: None}
 
@@ -432,11 +432,11 @@ def test_a_receiver_reaches_its_limit_however_low_it_is(rate):
     stream = Stream(EstimatorPlan(min_rate=rate, initial_rate=rate), interval_ms=5000)
     told = stream.limiter.receivers([0], "dstream")
     assert told == {0: int(rate)}
-    stream.limiter.told(0, told[0])
+    stream.limiter.noted(0, told[0])
     for _ in range(3):
         batch = stream.batch(received(5 * int(rate)), queues=True)
     assert batch.limit == batch.records
-    stated = stream.told("receiver-0")
+    stated = stream.limit("receiver-0")
     assert (stated.rate, stated.taken) == (stream.limiter.receivers([0], "q")[0], True)
 
 
@@ -456,8 +456,8 @@ def test_receivers_take_cores_that_batches_do_not_have(task_cpus):
     stream.limiter.cores = 20
     for _ in range(20):
         stream.batch(*five, ms=900, queues=True)
-    before = stream.told("receiver-0").estimate
+    before = stream.limit("receiver-0").estimate
     stream.limiter.cores = 8
     stream.batch(*(received(0, number) for number in range(5)), ms=10, queues=True)
     fewer = (8 - 5 * task_cpus if task_cpus == 1 else 1) / (20 - 5 * task_cpus)
-    assert stream.told("receiver-0").estimate == pytest.approx(fewer * before, rel=0.05)
+    assert stream.limit("receiver-0").estimate == pytest.approx(fewer * before, rel=0.05)

@@ -168,7 +168,7 @@ class Steps(Reporting):
 class Came:
     """What a change came to."""
 
-    told: Reconfiguration
+    change: Reconfiguration
     steps: list[str]
     counts: bool
     """Whether it is worth to be noted."""
@@ -183,14 +183,14 @@ def changed(
 ) -> Came:
     """Change the state of the query whose checkpoint is on `disk`."""
     spark = spark or Spark(disk)
-    told = Steps()
+    report = Steps()
     with spark.playing():
-        counts = reconfigure.change(
-            *(spark, disk, Journal(disk), plan, told, version),
+        counts = reconfigure.Attempt(
+            *(spark, disk, Journal(disk), plan, report, version),
             stopping=stopping,
             pass_over=disk.pass_over,
-        )
-    return Came(told.told, told.steps, counts)
+        ).carry_out()
+    return Came(report.change, report.steps, counts)
 
 
 def resumed(disk: Disk) -> list[Reporting]:

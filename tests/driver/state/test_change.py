@@ -53,11 +53,11 @@ def outcome(told: Reconfiguration) -> tuple[str | None, str]:
 def test_it_is_changed(tmp_path):
     checkpoint(tmp_path)
     came = changed(Disk(tmp_path))
-    assert (came.told.outcome, came.told.reason, came.counts) == ("changed", None, True)
-    assert came.steps == [*STEPS, "closing"] and list(came.told.seconds or ()) == came.steps
-    assert (came.told.before, came.told.key_groups, came.told.rows) == (4, 8, 8)
-    assert came.told.group_rows == (1,) * 8
-    assert (came.told.partition_rows, came.told.partition_rows_after) == ((2,) * 4, (1,) * 8)
+    assert (came.change.outcome, came.change.reason, came.counts) == ("changed", None, True)
+    assert came.steps == [*STEPS, "closing"] and list(came.change.seconds or ()) == came.steps
+    assert (came.change.before, came.change.key_groups, came.change.rows) == (4, 8, 8)
+    assert came.change.group_rows == (1,) * 8
+    assert (came.change.partition_rows, came.change.partition_rows_after) == ((2,) * 4, (1,) * 8)
     assert Journal(Disk(tmp_path)).begun() is None
     assert passed_over(tmp_path) == [3]
 
@@ -84,7 +84,7 @@ def test_a_state_that_is_not_verified_is_put_back(tmp_path, read, why):
     checkpoint(tmp_path)
     was, disk = content(tmp_path), Disk(tmp_path)
     came = changed(disk, Spark(disk, read=read))
-    assert (came.told.outcome, came.told.reason, came.counts) == ("undone", why, True)
+    assert (came.change.outcome, came.change.reason, came.counts) == ("undone", why, True)
     assert came.steps == [*STEPS, "undoing", "closing"]
     assert content(tmp_path) == was and passed_over(tmp_path) == []
 
@@ -99,10 +99,10 @@ def test_what_is_verified_stays_though_it_can_t_be_closed(tmp_path, capfd):
                 raise OSError("no room for a deletion")
             super().delete(name)
 
-    assert changed(Kept(tmp_path)).told.outcome == "changed"
+    assert changed(Kept(tmp_path)).change.outcome == "changed"
     assert "stays for now: no room for a deletion" in capfd.readouterr().err
     [report] = resumed(Disk(tmp_path))
-    assert report.told.outcome == "changed"
+    assert report.change.outcome == "changed"
     assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == [3]
 
 
@@ -111,7 +111,7 @@ def test_no_room_to_write_down_what_there_is(tmp_path, whole):
     """Nothing was touched, and the next start must find nothing to be undone."""
     checkpoint(tmp_path)
     was = content(tmp_path)
-    came, reason = outcome(changed(Full(tmp_path, "/begun", whole=whole)).told)
+    came, reason = outcome(changed(Full(tmp_path, "/begun", whole=whole)).change)
     assert came == "refused" and "No space left" in reason
     assert content(tmp_path) == was
     assert Journal(Disk(tmp_path)).begun() is None
@@ -123,7 +123,7 @@ def test_no_room_to_write_down_that_it_is_right(tmp_path, whole):
     checkpoint(tmp_path)
     was = content(tmp_path)
     disk = Full(tmp_path, "/verified", whole=whole)
-    came, reason = outcome(changed(disk).told)
+    came, reason = outcome(changed(disk).change)
     assert came == "undone" and "No space left" in reason
     assert content(tmp_path) == was
     assert not list((tmp_path / "_sparkscale_state").iterdir())
@@ -143,7 +143,7 @@ def test_killed_while_it_puts_back_what_it_could_not_say_is_right(tmp_path):
     with pytest.raises(Died):
         changed(Dying(tmp_path, "/verified", whole=True))
     [report] = resumed(Disk(tmp_path))
-    assert report.told.outcome == "undone"
+    assert report.change.outcome == "undone"
     assert content(tmp_path) == was
 
 
@@ -157,7 +157,7 @@ def test_a_listing_that_lacks_files_is_not_relied_on(tmp_path, lacks):
             there = super().files(folder).items()
             return {name: size for name, size in there if not name.startswith(lacks)}
 
-    came, reason = outcome(changed(Late(tmp_path)).told)
+    came, reason = outcome(changed(Late(tmp_path)).change)
     assert came == "refused" and f"lists only some of its files, and not {lacks}" in reason
     assert content(tmp_path) == was
 
@@ -209,7 +209,7 @@ def test_what_somebody_else_runs_in_the_middle_is_not_deleted(tmp_path, batches)
     ran: dict[str, bytes] = {}
     came = changed(disk, Spark(disk, before=meanwhile))
     assert content(tmp_path) == ran
-    told, reason = outcome(came.told)
+    told, reason = outcome(came.change)
     assert told == "failed" and reason.startswith("Spark could not change it: the last batch is")
     assert "since" in reason and reason.endswith(": left as it is")
     assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == []
@@ -239,7 +239,7 @@ def test_a_driver_that_was_asked_to_stop_begins_none(tmp_path, step):
     checkpoint(tmp_path)
     was = content(tmp_path)
     asked = iter([step == "checking", True])
-    came, reason = outcome(changed(Disk(tmp_path), stopping=lambda: next(asked)).told)
+    came, reason = outcome(changed(Disk(tmp_path), stopping=lambda: next(asked)).change)
     assert came == "refused" and "was asked to stop" in reason
     assert content(tmp_path) == was
 
@@ -274,7 +274,7 @@ def test_what_a_task_of_a_failed_job_writes_late_is_undone_too(tmp_path):
     checkpoint(tmp_path)
     was, late = content(tmp_path), Late(Disk(tmp_path), fails=True)
     late.context.asked = late.go_on.set
-    came, reason = outcome(changed(Disk(tmp_path), late.spark).told)
+    came, reason = outcome(changed(Disk(tmp_path), late.spark).change)
     assert came == "undone" and "a task has failed" in reason
     assert content(tmp_path) == was
     assert late.context.properties["spark.jobGroup.id"] == "the program's"
@@ -284,7 +284,7 @@ def test_nothing_is_verified_before_the_slower_ones_of_tasks_that_ran_twice_have
     checkpoint(tmp_path)
     late = Late(Disk(tmp_path), fails=False)
     late.context.asked = late.go_on.set
-    assert outcome(changed(Disk(tmp_path), late.spark).told) == ("changed", "")
+    assert outcome(changed(Disk(tmp_path), late.spark).change) == ("changed", "")
     assert content(tmp_path)["state/0/1/4.zip"] == b"of the new partition 1"
 
 
@@ -299,5 +299,5 @@ def test_tasks_that_do_not_end_leave_it_to_a_driver_with_executors_of_its_own(
     late.go_on.set()
     late.context.tasks[0].join(HANGS)
     [report] = resumed(Disk(tmp_path))
-    assert report.told.outcome == "undone"
+    assert report.change.outcome == "undone"
     assert content(tmp_path) == was

@@ -29,9 +29,9 @@ def refused(
     """Why, and whether a later driver need not try it again."""
     was = content(Path(disk.path))
     came = changed(disk, spark, plan, version=version)
-    assert came.told.outcome == outcome
+    assert came.change.outcome == outcome
     assert content(Path(disk.path)) == was and Journal(disk).begun() is None
-    return came.told.reason or "", came.counts
+    return came.change.reason or "", came.counts
 
 
 def test_by_a_spark_that_can_t(disk):
@@ -65,7 +65,7 @@ def test_where_keys_would_move_unless_they_may(disk):
     plan = replace(PLAN, partitions=3)
     why, counts = refused(disk, plan=plan)
     assert why.startswith("3 partitions don't divide its 8 key groups") and counts
-    assert changed(disk, plan=replace(plan, plain_hash=True)).told.outcome == "changed"
+    assert changed(disk, plan=replace(plan, plain_hash=True)).change.outcome == "changed"
 
 
 def test_there_is_nothing_to_do_where_it_has_that_number(disk):
@@ -108,8 +108,8 @@ def test_where_the_keys_of_an_operator_can_t_be_told(disk, tmp_path, operator, o
     if file == "metadata":
         (tmp_path / "state/1/_metadata/v2/9").unlink()
     came = changed(disk)
-    assert (came.told.outcome, came.counts) == ("refused" if why else "changed", True)
-    assert (came.told.reason or "").startswith(why or "")
+    assert (came.change.outcome, came.counts) == ("refused" if why else "changed", True)
+    assert (came.change.reason or "").startswith(why or "")
 
 
 def named(operator: str) -> str:
@@ -123,15 +123,15 @@ def test_where_an_aggregation_is_of_all_rows(disk, tmp_path, key):
     schema = [f'{{"type":"struct","fields":[{of}]}}' for of in (key, "")]
     put(tmp_path, "state/1/0/_metadata/schema", "\x00\x02v2\x00\x1d" + "\x00\x01\x00Y".join(schema))
     came = changed(disk)
-    assert came.told.outcome == ("changed" if key else "refused")
+    assert came.change.outcome == ("changed" if key else "refused")
     why = "operator 1 keeps one state of all rows, which has no keys: more partitions than one are"
-    assert (came.told.reason or "").startswith("" if key else why)
+    assert (came.change.reason or "").startswith("" if key else why)
 
 
 @pytest.mark.parametrize("text", ["", "v1", "v1\n[]", "v1\n{", 'v9\n{"operatorInfo":7}'])
 def test_not_by_what_spark_notes_in_another_way(disk, tmp_path, text):
     put(tmp_path, "state/0/_metadata/metadata", text)
-    assert changed(disk).told.outcome == "changed"
+    assert changed(disk).change.outcome == "changed"
 
 
 def test_where_the_state_has_no_keys(disk):

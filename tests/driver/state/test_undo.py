@@ -109,7 +109,7 @@ def test_what_becomes_of_it_is_told_as_of_any_change(tmp_path, verified, outcome
     if verified:
         Journal(Disk(tmp_path)).verify(change_of(Disk(tmp_path)))
     [report] = resumed(Disk(tmp_path))
-    told = report.told
+    told = report.change
     assert (told.id, told.before, told.after) == ("plan", 4, 8)
     assert (told.outcome, told.reason, list(told.seconds or ())) == (outcome, why, steps)
 
@@ -118,7 +118,7 @@ def test_one_that_is_undone_where_an_older_file_has_gone_has_failed(tmp_path):
     written(tmp_path)
     (tmp_path / "state/0/1/2.changelog").unlink()
     [report] = resumed(Disk(tmp_path))
-    assert (report.told.outcome, report.told.reason) == (
+    assert (report.change.outcome, report.change.reason) == (
         "failed",
         "its driver was ended in the middle of it; these files of the checkpoint have gone or "
         "changed: state/0/1/2.changelog",
@@ -131,8 +131,8 @@ def left_alone(root: Path) -> str:
     was = content(root)
     (report,) = resumed(Disk(root))
     assert content(root) == was
-    assert report.told.outcome == "failed" and report.told.reason is not None
-    return report.told.reason
+    assert report.change.outcome == "failed" and report.change.reason is not None
+    return report.change.reason
 
 
 @pytest.mark.parametrize("after", [8, 1])
@@ -164,7 +164,7 @@ def test_what_somebody_else_begins_after_the_logs_were_looked_at_is_not_deleted(
                     put(tmp_path, each, text)
             return found
 
-    assert resumed(Late(tmp_path))[0].told.outcome == "undone"
+    assert resumed(Late(tmp_path))[0].change.outcome == "undone"
     assert begun.keys() <= content(tmp_path).keys()
 
 
@@ -187,7 +187,7 @@ def test_a_disk_that_fails_keeps_the_query_from_starting(tmp_path, capfd):
     with pytest.raises(reconfigure.InTheMiddle, match="no room for a deletion") as failed:
         resumed(Failing(tmp_path))
     assert f"failed: {failed.value}" in capfd.readouterr().err
-    assert resumed(Disk(tmp_path))[0].told.outcome == "undone"
+    assert resumed(Disk(tmp_path))[0].change.outcome == "undone"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_what_is_not_done_and_can_t_be_read_was_cut_off_and_is_undone(tmp_path):
     was, disk = content(tmp_path), Disk(tmp_path)
     Journal(disk).begin(change_of(disk))
     put(tmp_path, "offsets/3", "v1")
-    assert resumed(disk)[0].told.outcome == "undone"
+    assert resumed(disk)[0].change.outcome == "undone"
     assert content(tmp_path) == was
 
 
@@ -235,6 +235,6 @@ def test_an_empty_folder_that_stays_keeps_no_query_from_starting(tmp_path, capfd
         def delete_empty(self, folder: str) -> None:
             raise OSError(f"Directory {folder} is not empty")
 
-    assert resumed(Full(tmp_path))[0].told.outcome == "undone"
+    assert resumed(Full(tmp_path))[0].change.outcome == "undone"
     assert content(tmp_path) == was
     assert "stays, though empty: Directory state/0/7 is not empty" in capfd.readouterr().err

@@ -43,10 +43,12 @@ def session(settings: Mapping[str, str]) -> Any:
 def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dict[str, Any]:
     """Change the partitions of a query that does not run; what that came to."""
     folder = Folder(spark, checkpoint)
-    told = Reporting(f"to {partitions}", "twin", before=None, after=partitions)
-    plan = StatePlan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
-    reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version)
-    return asdict(told.told)
+    report = Reporting(f"to {partitions}", "twin", before=None, after=partitions)
+    plan = StatePlan(
+        report.change.id, partitions, key_groups, plain_hash=bool(key_groups % partitions)
+    )
+    reconfigure.Attempt(spark, folder, Journal(folder), plan, report, spark.version).carry_out()
+    return asdict(report.change)
 
 
 class Twin:
