@@ -7,17 +7,16 @@ from dagster_sparkscale.in_force.limits import LimitInForce, not_as_declared
 from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit, Query, Status
-from dagster_sparkscale.quantities import number
+from dagster_sparkscale.quantities import DASH, number
 
 _NAME = 60
 _REASON = 200
-_DASH = "-"
 _BY = {
     "estimator": "estimate",
     "max_rate": "max_rate",
     "set": "set",
     "start": "to begin with",
-    "nobody": _DASH,
+    "nobody": DASH,
 }
 _ESTIMATED = ("estimator", "max_rate")
 
@@ -69,7 +68,7 @@ def _in_force(limit: LimitInForce) -> str:
 
 
 def _line(limit: Limit, query: Query | None) -> str:
-    taken = _DASH if limit.taken is None else ("yes" if limit.taken else "**no**")
+    taken = DASH if limit.taken is None else ("yes" if limit.taken else "**no**")
     rate = "none" if limit.rate is None else _number(limit.rate)
     return (
         f"|{fitted(limit.source, _NAME)} |{rate}|{_BY.get(limit.by, fitted(limit.by, 20))}|"
@@ -80,9 +79,9 @@ def _line(limit: Limit, query: Query | None) -> str:
 def _took(limit: Limit, query: Query | None) -> str:
     """Records per second of its last batch."""
     if limit.records is None or query is None or not query.interval_ms:
-        return _DASH
+        return DASH
     return _number(1000 * limit.records / query.interval_ms)
 
 
 def _number(value: float | None) -> str:
-    return _DASH if value is None else number(value)
+    return DASH if value is None else number(value)

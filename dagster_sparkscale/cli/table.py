@@ -16,10 +16,10 @@ from rich.text import Text
 
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.quantities import DASH
 from dagster_sparkscale.watch.fleet import rows, text
 from dagster_sparkscale.watch.fleet.rows import Row
 
-_DASH = "-"
 _GAP = 2
 _NOTE = 30
 """Columns that what is up needs beside the others."""
@@ -70,12 +70,12 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
     of = {
         "STREAM": [row.stream for row in rows],
         "STATE": [text.state(row) for row in rows],
-        "R": [_DASH if row.ratio is None else f"{row.ratio:.2f}" for row in rows],
-        "LAG": [_DASH if row.lag is None else span(row.lag) for row in rows],
-        "LIMIT": [text.limit(row) or _DASH for row in rows],
+        "R": [DASH if row.ratio is None else f"{row.ratio:.2f}" for row in rows],
+        "LAG": [DASH if row.lag is None else span(row.lag) for row in rows],
+        "LIMIT": [text.limit(row) or DASH for row in rows],
         "EXECUTORS": [text.executors(row) for row in rows],
         "DECISION": [row.decision for row in rows],
-        "RESTARTS": [_DASH if row.restarts is None else str(row.restarts) for row in rows],
+        "RESTARTS": [DASH if row.restarts is None else str(row.restarts) for row in rows],
     }
     if not any(map(text.limit, rows)):
         del of["LIMIT"]

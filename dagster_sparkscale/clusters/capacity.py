@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.declare.fields import mebibytes
+from dagster_sparkscale.quantities import counted
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Free:
         return fit if self.cores is None else min(self.cores // cores, fit)
 
     def __str__(self) -> str:
-        cores = "" if self.cores is None else f"{_cores(self.cores)} and "
+        cores = "" if self.cores is None else f"{counted(self.cores, 'core')} and "
         return f"{cores}{self.memory:.0f} MiB"
 
 
@@ -43,9 +44,9 @@ class Capacity:
 
     def room_for(self, cores: int, memory: str) -> str:
         """Describe how many further executors of that size fit."""
-        wanted = f"{_cores(cores)} and {memory} of memory"
+        wanted = f"{counted(cores, 'core')} and {memory} of memory"
         if fit := self.executors(cores, memory):
-            return f"there is room for {fit} more executor{'s' * (fit != 1)} of {wanted}"
+            return f"there is room for {counted(fit, 'more executor')} of {wanted}"
         if not self.free:
             return "the cluster has no worker that takes executors"
         most = max(self.free, key=lambda each: ((each.cores or 0) >= cores, each.memory))
@@ -54,7 +55,3 @@ class Capacity:
             f"(of the cluster's {self.cores} cores {self.free_cores} are free, on {self.workers} "
             "worker(s))"
         )
-
-
-def _cores(number: int) -> str:
-    return f"{number} core{'s' * (number != 1)}"

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
+from dagster_sparkscale.quantities import counted
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -75,17 +77,13 @@ class Bounds:
         tasks = max(1, math.ceil(round(shards * tasks_per_shard, 6)))
         at_a_time = executor_cores // cores_per_task or 1
         useful = -(-(tasks + receivers) // at_a_time)
-        beside = f" beside {_counted(receivers, 'receiver')}" if receivers else ""
+        beside = f" beside {counted(receivers, 'receiver')}" if receivers else ""
         note = (
-            f"{_counted(shards, 'shard')} {_be(shards)} read by {_counted(tasks, 'task')}{beside}: "
-            f"{_counted(useful, 'executor')} of {_counted(executor_cores, 'core')} {_be(useful)} "
+            f"{counted(shards, 'shard')} {_be(shards)} read by {counted(tasks, 'task')}{beside}: "
+            f"{counted(useful, 'executor')} of {counted(executor_cores, 'core')} {_be(useful)} "
             "as many as can work on a batch"
         )
         return replace(self, useful=useful, useful_note=note)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _be(number: int) -> str:

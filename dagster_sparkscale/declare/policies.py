@@ -10,6 +10,7 @@ from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Order, Seconds
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.quantities import counted
 
 
 class AutoscalePolicy(Declaration):
@@ -89,6 +90,6 @@ class RecoveryPolicy(Declaration):
         if most < self.limit:
             yield (
                 f"limit = {self.limit}: can't be reached, so the stream would be restarted for "
-                f"ever: these pauses allow {most} {'restart' if most == 1 else 'restarts'} in "
+                f"ever: these pauses allow {counted(most, 'restart')} in "
                 f"within = {in_units(self.within)}; must be at most {most}, or within longer"
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.key_groups import KeyGroups
+from dagster_sparkscale.quantities import counted
 
 ROWS_PER_PARTITION = 1_000_000
 """Most rows that a partition should have, unless declared."""
@@ -32,7 +33,7 @@ class Recommendation:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        number = "not known" if self.partitions is None else _counted(self.partitions, "partition")
+        number = "not known" if self.partitions is None else counted(self.partitions, "partition")
         return "; ".join((number, *self.reasons))
 
 
@@ -146,8 +147,8 @@ def _too_many(
     there = waves(partitions, most_executors, cores)
     return (
         f"a partition has {rows / partitions:,.0f} rows, fewer than {TINY:,}",
-        f"{_counted(partitions, 'task')} are {there} waves even on "
-        f"{_counted(most_executors, 'executor')} of {_counted(cores, 'core')}",
+        f"{counted(partitions, 'task')} are {there} waves even on "
+        f"{counted(most_executors, 'executor')} of {counted(cores, 'core')}",
     )
 
 
@@ -164,8 +165,8 @@ def _needs(
     most = executors if maximum is None else maximum
     if most:
         undeclared = ", and no maximum is declared" if maximum is None else ""
-        at_a_time = _counted(most * cores, "task")
-        of_cores = f"{_counted(most, 'executor')} of {_counted(cores, 'core')}"
+        at_a_time = counted(most * cores, "task")
+        of_cores = f"{counted(most, 'executor')} of {counted(cores, 'core')}"
         needs.append((most * cores, f"{of_cores} run {at_a_time} at a time{undeclared}"))
     else:
         unknown.append("how many executors there may be is not known")
@@ -173,13 +174,13 @@ def _needs(
         unknown.append("how many rows the state has is not known")
     else:
         wanted = max(1, -(-rows // rows_per_partition))
-        each = f"{_counted(wanted, 'partition')} of at most {rows_per_partition:,}"
+        each = f"{counted(wanted, 'partition')} of at most {rows_per_partition:,}"
         needs.append((wanted, f"{rows:,} rows fill {each}"))
     if size is None:
         unknown.append("how large the state is is not known")
     else:
         wanted = max(1, -(-size // BYTES_PER_PARTITION))
-        each = f"{_counted(wanted, 'partition')} of at most {_mib(BYTES_PER_PARTITION)}"
+        each = f"{counted(wanted, 'partition')} of at most {_mib(BYTES_PER_PARTITION)}"
         needs.append((wanted, f"{_mib(size)} fill {each}"))
     return needs, tuple(unknown)
 
@@ -192,12 +193,8 @@ def _idle(
         return ()
     return (
         f"R is {ratio:.2f}, and stateful operators keep {partitions} of "
-        f"{_counted(executors * cores, 'core')} busy",
+        f"{counted(executors * cores, 'core')} busy",
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _mib(size: int) -> str:

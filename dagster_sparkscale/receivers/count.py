@@ -31,7 +31,7 @@ from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.in_force.limits import RECEIVER_MAX
 from dagster_sparkscale.in_force.receiver_counts import count_of
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.quantities import number
+from dagster_sparkscale.quantities import counted, number
 
 CHANGED = "set receivers"
 """Cause of a start with another number, in the history of submissions."""
@@ -185,7 +185,7 @@ def _by_rate(
     up, down = policy.scale_up_ratio, policy.scale_down_ratio
     load = rate / (running * capacity)
     why = (
-        f"{number(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
+        f"{number(rate)} records/s are {load:.2f} of what {counted(running, 'receiver')} can take "
         f"({number(capacity)} each)"
     )
     if load >= up:
@@ -232,7 +232,3 @@ def _held(seen: Evaluation) -> str:
 
 def _rate(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() and int(text) else None
-
-
-def _counted(receivers: int) -> str:
-    return f"{receivers} receiver" if receivers == 1 else f"{receivers} receivers"

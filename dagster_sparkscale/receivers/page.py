@@ -8,7 +8,7 @@ from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.receivers import spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
-from dagster_sparkscale.quantities import number
+from dagster_sparkscale.quantities import DASH, number
 
 RELAUNCHES = 10
 
@@ -16,7 +16,6 @@ _NAME = 40
 _HOST = 60
 _ERROR = 100
 _CAUSE = 20
-_DASH = "-"
 _NOWHERE = "**nowhere**"
 
 
@@ -44,7 +43,7 @@ def of_receivers(status: Status | None) -> str:
     can't be told."""
     if status is None or not status.receivers:
         return ""
-    below = f"\n\nreceivers of executors: {fitted(spread(status) or _DASH, 200)}"
+    below = f"\n\nreceivers of executors: {fitted(spread(status) or DASH, 200)}"
     head = "receiver|executor|host|since\u00a0(UTC)|records/s|last error"
     lines = [_line(each, status.now) for each in status.receivers]
     return fitting(head, lines, "receivers", INLINE - len(below)) + below
@@ -68,7 +67,7 @@ def last_relaunch(status: Status | None) -> str:
     if not over:
         return ""
     last = max(over, key=lambda each: (each.began_at, each.stream_id))
-    came_from = _DASH if last.from_executor is None else last.from_executor
+    came_from = DASH if last.from_executor is None else last.from_executor
     return (
         f"receiver {last.stream_id}: executor {came_from} -> {last.to_executor} ({last.cause}, "
         f"{clock(last.began_at)})"
@@ -81,9 +80,9 @@ def _line(receiver: Receiver, now: float) -> str:
         place += f" (on its way to {fitted(receiver.moving_to, _NAME)})"
     name = f"{receiver.stream_id}" + (f" {fitted(receiver.name, _NAME)}" if receiver.name else "")
     return (
-        f"|{name} |{place} |{fitted(receiver.host or _DASH, _HOST)} |"
-        f"{_DASH if receiver.since is None else clock(receiver.since, now)}|"
-        f"{_rate(receiver.rate)}|{fitted(receiver.error or _DASH, _ERROR)} |"
+        f"|{name} |{place} |{fitted(receiver.host or DASH, _HOST)} |"
+        f"{DASH if receiver.since is None else clock(receiver.since, now)}|"
+        f"{_rate(receiver.rate)}|{fitted(receiver.error or DASH, _ERROR)} |"
     )
 
 
@@ -91,8 +90,8 @@ def _away(told: Relaunch, now: float) -> str:
     place = _NOWHERE if told.to_executor is None else fitted(told.to_executor, _NAME)
     if told.wanted is not None and told.to_executor not in (None, told.wanted):
         place += f" (sent to {fitted(told.wanted, _NAME)})"
-    came_from = fitted(told.from_executor or _DASH, _NAME)
-    seconds = _DASH if told.away_seconds is None else f"{told.away_seconds:.1f}"
+    came_from = fitted(told.from_executor or DASH, _NAME)
+    seconds = DASH if told.away_seconds is None else f"{told.away_seconds:.1f}"
     return (
         f"|{clock(told.began_at, now)}|{told.stream_id}|{came_from} |{place} |"
         f"{fitted(told.cause, _CAUSE)} |{seconds}|"
@@ -100,4 +99,4 @@ def _away(told: Relaunch, now: float) -> str:
 
 
 def _rate(value: float | None) -> str:
-    return _DASH if value is None else number(value)
+    return DASH if value is None else number(value)

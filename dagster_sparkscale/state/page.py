@@ -15,11 +15,11 @@ from dagster_sparkscale.observe.state import (
     stateful,
 )
 from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
+from dagster_sparkscale.quantities import DASH
 
 _NAME = 60
 _SENTENCE = 300
 _NOTE = 200
-_DASH = "-"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -71,28 +71,28 @@ def sentence(change: Reconfiguration) -> str:
 
 def _line(state: QueryState, change: Reconfiguration | None) -> str:
     groups = "none" if state.key_groups is None else str(state.key_groups)
-    rows = _DASH if state.rows is None else f"{state.rows:,}"
+    rows = DASH if state.rows is None else f"{state.rows:,}"
     return f"{rows}|{_size(state.bytes)}|{_known(state.partitions)}|{groups}|{_skews(change)}"
 
 
 def _skews(change: Reconfiguration | None) -> str:
     """The skews of partitions and of key groups: the largest over the mean, when last counted."""
     if change is None:
-        return _DASH
+        return DASH
     of_partitions, of_groups = skew(rows_of_partitions(change)), skew(change.group_rows)
     if of_partitions is None:
-        return _DASH
+        return DASH
     more = "" if of_groups is None else f" (key groups {of_groups:.2f})"
     return f"{of_partitions:.2f}{more}"
 
 
 def _known(number: int | None) -> str:
-    return _DASH if number is None else str(number)
+    return DASH if number is None else str(number)
 
 
 def _size(size: int | None) -> str:
     if size is None:
-        return _DASH
+        return DASH
     value, unit = float(size), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1

@@ -13,6 +13,7 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.quantities import counted
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.fleet.orphan import Orphan
@@ -244,7 +245,7 @@ def _waits(assessment: Assessment, operation: str | None) -> str | None:
     if seen is None or seen.requested is None or seen.staying is None:
         return None
     missing = seen.requested - seen.staying
-    return f"{missing} executor{'s' * (missing != 1)} to come" if missing > 0 else None
+    return f"{counted(missing, 'executor')} to come" if missing > 0 else None
 
 
 def _failing(health: Iterable[tuple[Health, Finding]]) -> tuple[Failing, ...]:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import escaped, fitted, shortened
 from dagster_sparkscale.observe.findings import Health
+from dagster_sparkscale.quantities import DASH, counted
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, STATES, Row, in_trouble, worst_first
 from dagster_sparkscale.watch.health import NOT_STOPPED
 
@@ -24,7 +25,7 @@ def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) 
     """
     counts = Counter(map(called, rows))
     states = ", ".join(f"{counts[state]} {state}" for state in _SAID if counts[state])
-    text = f"{len(rows)} stream{'s' * (len(rows) != 1)}: {states}"
+    text = f"{counted(len(rows), 'stream')}: {states}"
     bad = [row for row in worst_first(rows) if in_trouble(row)]
     worst = [f"{row.stream}: {shortened(row.note, SAID)}" for row in bad]
     said = worst or list(standing)
@@ -98,7 +99,7 @@ def asset_path(row: Row) -> str:
 def executors(row: Row) -> str:
     """`3 of 8`, or `3 -> 5 of 8` while some are to come or to leave."""
     if row.registered is None and row.requested is None:
-        return _DASH
+        return DASH
     have = "?" if row.registered is None else str(row.registered)
     if row.requested not in (None, row.registered):
         have += f" -> {row.requested}"
@@ -127,7 +128,6 @@ def state(row: Row, space: str = " ") -> str:
     return f"{called(row)} for {lasted}"
 
 
-_DASH = "-"
 _SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
 ARROW = "\u2192"
@@ -145,11 +145,11 @@ def _line(row: Row, space: str = " ") -> str:
     cells = [
         _linked(row),
         state(row, space),
-        _DASH if row.ratio is None else f"{row.ratio:.2f}",
-        _DASH if row.lag is None else span(row.lag).replace(" ", space),
+        DASH if row.ratio is None else f"{row.ratio:.2f}",
+        DASH if row.lag is None else span(row.lag).replace(" ", space),
         escaped(executors(row).replace("->", ARROW)).replace(" ", space),
         escaped(row.decision),
-        _DASH if row.restarts is None else str(row.restarts),
+        DASH if row.restarts is None else str(row.restarts),
     ]
     return f"|{'|'.join(cells)}|"
 

@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import INLINE, clock, escaped, fitted, fitting, table
 from dagster_sparkscale.observe.status import Executor
+from dagster_sparkscale.quantities import counted
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.text import ARROW, CRASH_LOOPING
 
@@ -134,7 +135,5 @@ def _host(name: str) -> str:
 
 
 def _tasks(executor: Executor) -> str:
-    held = ""
-    if executor.receivers:
-        held = f", {executor.receivers} receiver" + ("s" if executor.receivers > 1 else "")
+    held = f", {counted(executor.receivers, 'receiver')}" if executor.receivers else ""
     return f"{executor.active_tasks} of {executor.cores}{held}"
