@@ -10,5 +10,5 @@ def number(value: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something: `1 core`, `1,024 cores`."""
+    """A number of things: `1 core`, `1,024 cores`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
