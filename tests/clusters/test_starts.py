@@ -24,7 +24,7 @@ from dagster_sparkscale.clusters.records.starts import (
 )
 from dagster_sparkscale.clusters.records.store import DurableHold, Record
 from dagster_sparkscale.driver.begin.fence import Fence, Mark, Taken
-from tests.driver.test_fence import Files
+from tests.driver.fenced import Files
 
 PLACE = "file:///data/clicks"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dagster_sparkscale.driver.begin.fence import Fence, Mark
-from tests.driver.test_fence import MINE, Files, holding, other
+from tests.driver.fenced import MINE, Files, holding, other
 
 
 class Slow(Files):
