@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
-from dagster_sparkscale.clusters.requests import Refused, alive, ask, newest_now
+from dagster_sparkscale.clusters.requests import Refused, alive, ask, gone
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
@@ -225,8 +225,7 @@ def _follow(
     while True:
         status = ask(cluster, story.driver)
         if status is None:
-            newest = newest_now(cluster, story.driver)
-            if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
+            if gone(cluster, story.driver):
                 story.ending = "gone"
                 story.notes.append("the driver ended while the operation waited for executors")
                 return

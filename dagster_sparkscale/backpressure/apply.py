@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.clusters.requests import NotDone, Refused, end_of_log
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.in_force.tuned import with_tuning
@@ -180,5 +180,5 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
     if newest.epoch == driver.epoch and newest.state is DriverState.FAILED:
         raise NotDone(
             f"driver {newest.epoch} ended before its first batch was through "
-            f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, 40)}"
+            f"({newest.exit_reason}). {end_of_log(cluster, newest)}"
         )

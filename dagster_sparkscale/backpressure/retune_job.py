@@ -10,7 +10,7 @@ from pydantic import Field
 
 from dagster_sparkscale.backpressure.advice import shown
 from dagster_sparkscale.backpressure.apply import Applied
-from dagster_sparkscale.backpressure.plan import Change, How, present
+from dagster_sparkscale.backpressure.plan import How, present
 from dagster_sparkscale.backpressure.preflight import Preflight, look, rules
 from dagster_sparkscale.backpressure.retune import Verified, put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
@@ -33,6 +33,11 @@ _ENDINGS: dict[How, str] = {
     "live": "set while it runs",
     "start": "in force from the next start on",
     "restart": "restarted",
+}
+_PLANNED: dict[How, str] = {
+    "live": "while it runs",
+    "start": "from the next start on",
+    "restart": "by a restart",
 }
 
 
@@ -85,24 +90,31 @@ def _carry_out(run: Run[RetuneConfig]) -> Report:
     cluster, now = run.cluster, time.time()
     if config.put_back:
         before = _in_force(cluster, stream)
-        story = put_back(cluster, stream, requester, now=now)
-        return _was_put_back(story, before, _in_force(cluster, stream))
+        back = put_back(cluster, stream, requester, now=now)
+        return _was_put_back(back, before, _in_force(cluster, stream))
     minutes = minutes_of(run.context.instance, stream, now)
     if config.verify:
         # It is no change: it overtakes nothing that a person asked for.
         looking = replace(requester, change=VERIFY)
         return _verified(verify(cluster, stream, minutes, looking, now=now))
     looked = look(cluster, stream, requester, minutes, config.values or None, now=now)
+    change = looked.change
     for note in looked.notes:
         requester.tell(note)
-    if looked.change is None:
-        return _nothing(config, looked)
-    for each in looked.change.recommended:
+    if change is None:
+        found = _found(looked, config.dry_run)
+        return Report(f"nothing to do: {looked.why_not}", {**found, "ending": "nothing to do"})
+    for each in change.recommended:
         requester.tell(str(each))
     if config.dry_run:
-        return _planned(looked, looked.change)
+        return Report(
+            f"would change {change.in_short}, {_PLANNED[change.how]}; nothing was changed",
+            {**_found(looked, True), "ending": "dry run", "how": change.how},
+        )
     story = retune(cluster, stream, looked, requester, now=now)
-    return _done(looked, looked.change, story)
+    ending = _ENDINGS[story.how]
+    came = {"ending": ending, "verify_at": story.verify_at, **_of_story(story)}
+    return Report(f"changed {change.in_short}: {ending}", {**_found(looked, False), **came})
 
 
 def _one_of(config: RetuneConfig) -> None:
@@ -115,21 +127,16 @@ def _one_of(config: RetuneConfig) -> None:
 
 
 def _verified(came: Verified) -> Report:
-    ending = "nothing to do"
+    ending, verdict, why = "nothing to do", None, came.said
     if came.verdict is not None:
         ending = "looked at again" if came.verify_at is not None else "kept"
-    if came.put_back is not None and came.verify_at is None:
-        ending = "put back"
-    return Report(
-        came.said,
-        {
-            "ending": ending,
-            "verdict": came.verdict.word if came.verdict is not None else None,
-            "why": "; ".join(came.verdict.reasons) if came.verdict is not None else came.said,
-            "verify_at": came.verify_at,
-            **(_of_story(came.put_back) if came.put_back is not None else {}),
-        },
-    )
+        verdict, why = came.verdict.word, "; ".join(came.verdict.reasons)
+    story = {}
+    if came.put_back is not None:
+        story = _of_story(came.put_back)
+        ending = "put back" if came.verify_at is None else ending
+    values = {"ending": ending, "verdict": verdict, "why": why, "verify_at": came.verify_at}
+    return Report(came.said, {**values, **story})
 
 
 def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | None]:
@@ -140,58 +147,28 @@ def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | N
 def _was_put_back(
     story: Applied, before: Mapping[str, float | None], after: Mapping[str, float | None]
 ) -> Report:
-    changed = [limit for limit in after if before.get(limit) != after[limit]]
-    said = ", ".join(
-        f"{limit} from {shown(before.get(limit))} to {shown(after[limit])}" for limit in changed
-    )
-    changes = [
-        {"limit": limit, "before": before.get(limit), "after": after[limit]} for limit in changed
+    changed = [
+        (limit, before.get(limit), value)
+        for limit, value in after.items()
+        if before.get(limit) != value
     ]
+    said = ", ".join(f"{name} from {shown(was)} to {shown(now)}" for name, was, now in changed)
+    changes = [{"limit": name, "before": was, "after": now} for name, was, now in changed]
     return Report(
         f"put back {said or 'what was in force before'}: {_ENDINGS[story.how]}",
         {"ending": "put back", "changes": changes, **_of_story(story)},
     )
 
 
-def _nothing(config: RetuneConfig, looked: Preflight) -> Report:
-    return Report(
-        f"nothing to do: {looked.why_not}",
-        {
-            "ending": "nothing to do",
-            "dry_run": config.dry_run,
-            "notes": joined(looked.notes),
-            "epoch": looked.driver.epoch,
-        },
-    )
-
-
-def _planned(looked: Preflight, change: Change) -> Report:
-    by = {"live": "while it runs", "start": "from the next start on", "restart": "by a restart"}
-    return Report(
-        f"would change {change.in_short}, {by[change.how]}; nothing was changed",
-        {
-            "ending": "dry run",
-            "dry_run": True,
-            "how": change.how,
-            "changes": [asdict(each) for each in change.recommended],
-            "notes": joined(looked.notes),
-            "epoch": looked.driver.epoch,
-        },
-    )
-
-
-def _done(looked: Preflight, change: Change, story: Applied) -> Report:
-    return Report(
-        f"changed {change.in_short}: {_ENDINGS[story.how]}",
-        {
-            "ending": _ENDINGS[story.how],
-            "dry_run": False,
-            "changes": [asdict(each) for each in change.recommended],
-            "notes": joined(looked.notes),
-            "verify_at": story.verify_at,
-            **_of_story(story),
-        },
-    )
+def _found(looked: Preflight, dry_run: bool) -> dict[str, Any]:
+    """What a look at the history has found."""
+    changes = looked.change.recommended if looked.change is not None else ()
+    return {
+        "dry_run": dry_run,
+        "notes": joined(looked.notes),
+        "epoch": looked.driver.epoch,
+        **({"changes": list(map(asdict, changes))} if changes else {}),
+    }
 
 
 def _of_story(story: Applied) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Limited
-from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
+from dagster_sparkscale.clusters.requests import Refused, alive, gone
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import LARGEST
@@ -239,8 +239,7 @@ def _follow(
             seen = None
         except ClusterError:
             seen = asked if not over else None
-        newest = newest_now(cluster, story.driver)
-        if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
+        if gone(cluster, story.driver):
             story.ending = "gone"
             story.notes.append("the driver ended before the source had shown that it heeds it")
             return

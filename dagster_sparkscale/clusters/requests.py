@@ -14,6 +14,10 @@ class NotDone(ClusterError):
     """The change was begun but not finished; the text says why, and what is so now."""
 
 
+LOG_LINES = 40
+"""Lines of a driver's log that say how it ended."""
+
+
 def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
     """Return `newest` if it is alive.
 
@@ -40,6 +44,17 @@ def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:
         return cluster.follow(driver)
     except ClusterError:
         return driver
+
+
+def gone(cluster: ClusterManager, driver: Driver) -> bool:
+    """Whether this driver is known not to be the one that runs any more."""
+    newest = newest_now(cluster, driver)
+    return newest is None or newest.epoch != driver.epoch or not newest.state.alive
+
+
+def end_of_log(cluster: ClusterManager, driver: Driver) -> str:
+    """The last lines of the driver's log, for the text of a failure."""
+    return f"Its last log lines:\n{cluster.logs(driver, LOG_LINES)}"
 
 
 def ask(cluster: ClusterManager, driver: Driver) -> Status | None:

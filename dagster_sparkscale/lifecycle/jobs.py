@@ -7,6 +7,7 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.records.overtaking import RECOVERY, Requester
+from dagster_sparkscale.clusters.requests import LOG_LINES
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, Start, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
@@ -15,7 +16,6 @@ from dagster_sparkscale.operations import Operation, OperationConfig, Report, Ru
 
 LONGEST_STOP = 24 * 3600.0
 """Seconds; what an agent takes for meant at most."""
-_LOG_LINES = 40
 
 
 class StopConfig(OperationConfig):
@@ -95,7 +95,7 @@ def _restart(run: Run[RestartConfig]) -> Report:
         start = Start(cause="recovery", failed_epoch=failed_epoch)
         failed = run.cluster.find(run.name)
         if failed is not None and failed.epoch == failed_epoch:
-            tail = run.cluster.logs(failed, _LOG_LINES)
+            tail = run.cluster.logs(failed, LOG_LINES)
             requester.tell(f"last log lines of driver {failed.epoch}:\n{tail}")
     outcome = reconcile(run.cluster, run.stream, requester, start)
     return Report(describe(outcome), story_of(run.stream, outcome, run.config.reason))

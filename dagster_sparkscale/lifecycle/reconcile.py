@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.owners import identity_of, refuse_anothers
 from dagster_sparkscale.clusters.records.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.clusters.requests import ask, newest_now
+from dagster_sparkscale.clusters.requests import ask, end_of_log, newest_now
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
@@ -28,7 +28,6 @@ STOP_TIMEOUT = 120.0
 """Seconds that a driver has to end gracefully where a restart stops it."""
 
 _POLL = 0.5
-_LOG_LINES = 40
 
 
 class Action(Enum):
@@ -275,7 +274,7 @@ def _wait_for_first_query(
         if driver.state is DriverState.FAILED:
             raise StartFailed(
                 f"driver {driver.epoch} of {driver.stream!r} ended before its first query "
-                f"({driver.exit_reason}). Its last log lines:\n{cluster.logs(driver, _LOG_LINES)}"
+                f"({driver.exit_reason}). {end_of_log(cluster, driver)}"
             )
         if time.monotonic() >= deadline:
             return driver, status

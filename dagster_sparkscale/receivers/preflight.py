@@ -3,7 +3,7 @@
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.records.overtaking import Requester
-from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
+from dagster_sparkscale.clusters.requests import Refused, alive
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 
@@ -37,9 +37,3 @@ def running(cluster: ClusterManager, stream: str, requester: Requester) -> Drive
             raise Overtaken(f"decided for driver {epoch}, and {now} by now")
         raise StaleEpoch(f"{stream!r}: asked for driver {epoch}, and {now} by now")
     return alive(stream, driver)
-
-
-def gone(cluster: ClusterManager, driver: Driver) -> bool:
-    """Whether this driver is known not to be the one that runs any more."""
-    newest = newest_now(cluster, driver)
-    return newest is None or newest.epoch != driver.epoch or not newest.state.alive

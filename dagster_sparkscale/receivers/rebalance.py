@@ -18,14 +18,14 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
-from dagster_sparkscale.clusters.requests import Refused, ask
+from dagster_sparkscale.clusters.requests import Refused, ask, gone
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import moves, no_room, placement
 from dagster_sparkscale.receivers.move import MoveReceiver
-from dagster_sparkscale.receivers.preflight import gone, receiving, running
+from dagster_sparkscale.receivers.preflight import receiving, running
 
 ASK_SECONDS = 10.0
 """Seconds for which a move is asked for that can't be begun yet."""

@@ -67,7 +67,7 @@ def recount(
     try:
         follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
     except NeverRan as error:
-        go_back(cluster, declared, request, story, record, error, requester)
+        go_back(cluster, declared, story, record, error, requester)
     story.seconds = time.monotonic() - begun
     return story
 

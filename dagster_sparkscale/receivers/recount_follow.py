@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.requests import NotDone
+from dagster_sparkscale.clusters.requests import NotDone, end_of_log
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 
-_LOG_LINES = 40
 BLIND = 5.0
 """Seconds that a driver may have gone without a look, to be known not to have run a query by then:
 executors and a first batch take longer."""
@@ -104,7 +103,7 @@ def _ended(
     story.driver = newest
     said = (
         f"driver {newest.epoch}, with {story.wanted} receivers, has ended "
-        f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, _LOG_LINES)}"
+        f"({newest.exit_reason}). {end_of_log(cluster, newest)}"
     )
     if not ran and came.blind <= BLIND:
         return NeverRan(said)

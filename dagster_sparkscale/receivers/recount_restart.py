@@ -77,7 +77,7 @@ def restart(
         if before is None or kept:
             raise
         # It was to have its number. It was not launched, or has ended before its program ran.
-        go_back(cluster, stream, request, story, before, error, requester)
+        go_back(cluster, stream, story, before, error, requester)
     if kept:
         raise NotDone(
             f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
@@ -94,7 +94,6 @@ def restart(
 def go_back(
     cluster: ClusterManager,
     stream: DStream,
-    request: RecountRequest,
     story: Recounted,
     before: Record,
     error: Exception,
@@ -107,7 +106,7 @@ def go_back(
     """
     requester.tell(f"putting back {story.before} receivers: {error}")
     said = f"{stream.name!r}: the number of receivers was not changed"
-    stay = f"{stream.name!r}: {request.receivers} receivers stay set"
+    stay = f"{stream.name!r}: {story.wanted} receivers stay set"
 
     def back(record: Record) -> Record:
         # One that has run has received something by now.
@@ -121,13 +120,10 @@ def go_back(
     start = Start(cause=KEPT, unless_stopped=True, start_wait=0.0)
     ended = isinstance(error, NeverRan)
     came = trial.put_back(cluster, stream, requester, before.epoch, back, start, seen_to_end=ended)
-    said_of = {"before": story.before, "wanted": request.receivers, "error": error}
+    values = {"before": story.before, "wanted": story.wanted, "said": said, "stay": stay}
     runs = came.driver.epoch if came.driver is not None else None
-    raise NotDone(
-        WithRemedy.filled(
-            _SAID[came.ending], said=said, stay=stay, runs=runs, why=came.error, **said_of
-        )
-    ) from error
+    failures = {"error": error, "why": came.error}
+    raise NotDone(WithRemedy.filled(_SAID[came.ending], runs=runs, **values, **failures)) from error
 
 
 # Whoever is cut off from the store does not know whether it has the new number.
