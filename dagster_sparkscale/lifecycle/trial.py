@@ -148,6 +148,8 @@ def _lives(cluster: ClusterManager, stream: str, epoch: int, seen_to_end: bool) 
         newest = cluster.find(stream)
     except ClusterError as error:
         return None if seen_to_end else PutBack("not known", error=error)
-    if newest is not None and newest.epoch != epoch and newest.state.alive:
-        return PutBack("lives", newest)
-    return None
+    if newest is None or newest.epoch == epoch or not newest.state.alive:
+        return None
+    if newest.state is DriverState.UNKNOWN:
+        return PutBack("not known", error=ClusterError(f"driver {newest.epoch} is unknown"))
+    return PutBack("lives", newest)

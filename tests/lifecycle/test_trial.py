@@ -193,6 +193,14 @@ class TestPutBack:
         assert (came.ending, came.error) == ("not known", AWAY)
         assert self.executors(world) != 7
 
+    @pytest.mark.parametrize("seen_to_end", [True, False])
+    def test_so_may_one_of_which_nothing_is_known(self, world: World, seen_to_end: bool) -> None:
+        world.run(STREAM)
+        world.end("clicks", DriverState.UNKNOWN)
+        came = self.put_back(world, seen_to_end=seen_to_end)
+        assert (came.ending, str(came.error)) == ("not known", "driver 3 is unknown")
+        assert self.executors(world) != 7
+
     def test_but_an_outage_hides_none_that_was_seen_to_end(self, world: World) -> None:
         looks = []
 
