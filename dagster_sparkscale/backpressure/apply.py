@@ -6,6 +6,7 @@ start that comes in between, whoever's it is, has it. A start that fails on it g
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
@@ -131,7 +132,7 @@ def _restart(
             Start(restart=True, cause=CAUSE, remember=remember),
         )
         requester.tell(f"driver {outcome.driver.epoch} was started with these limits")
-        _follow(cluster, outcome.driver)
+        _follow(cluster, outcome.driver, requester.tell)
         return outcome.driver
     except ClusterError as error:
         if not is_set(cluster, stream.name, tuning, error):
@@ -165,7 +166,7 @@ def start_again(
     return Applied(outcome.driver, "restart", time.monotonic() - begun, None)
 
 
-def _follow(cluster: ClusterManager, driver: Driver) -> None:
+def _follow(cluster: ClusterManager, driver: Driver, tell: Callable[[str], None]) -> None:
     """Wait until a batch of the driver is through, or nothing is to be waited for any more.
 
     Raises:
@@ -182,3 +183,5 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
             f"driver {newest.epoch} ended before its first batch was through "
             f"({newest.exit_reason}). {end_of_log(cluster, newest)}"
         )
+    if came.ending == "out of time":
+        tell(f"driver {newest.epoch} has completed no batch in {FOLLOW:g} s: it keeps these limits")

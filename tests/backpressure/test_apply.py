@@ -296,6 +296,15 @@ class TestItsFirstBatch:
         with pytest.raises(NotDone, match=r"(?s)before its first batch was through.*out of memory"):
             carry_out(world)
 
+    def test_that_none_comes_in_time_is_said(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(apply, "FOLLOW", 0.0)
+        world.on_submit = lambda kept: setattr(kept, "batches", ())
+        lines: list[str] = []
+        carry_out(world, tell=lines.append)
+        assert lines[-1] == "driver 2 has completed no batch in 0 s: it keeps these limits"
+
     def test_a_good_one_is_enough(self, world: World) -> None:
         world.on_submit = lambda kept: None
         bad, good = batch(1.0, failed=True), batch(1.0)
