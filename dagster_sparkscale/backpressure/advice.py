@@ -53,9 +53,9 @@ class Recommendation:
         return f"{self.limit}: {change}: {self.why}; {self.effect}"
 
 
-def usual(seen: Sustained, now: InForce) -> float:
+def usual(measured: Sustained, now: InForce) -> float:
     """Executors that the stream usually has, as far as its bounds allow them by now."""
-    return min(seen.executors, now.most) if now.most is not None else seen.executors
+    return min(measured.executors, now.most) if now.most is not None else measured.executors
 
 
 OPEN_END = "it can't be told how many executors there may be: declare max_executors"
@@ -68,17 +68,17 @@ def open_ended(before: float | None, after: float, now: InForce) -> bool:
     return now.scaled and now.most is None and (before is None or after < before)
 
 
-def meant(seen: Sustained, now: InForce) -> tuple[float, str]:
+def meant(measured: Sustained, now: InForce) -> tuple[float, str]:
     """How many executors a limit is for that is read once per start, and why, in words.
 
     Where an autoscaler adds executors, as many as there may be: a limit for fewer would hold back
     what the others could do, and nothing would raise it when they come.
     """
     if not now.scaled:
-        executors = usual(seen, now)
+        executors = usual(measured, now)
         return executors, f"the stream usually has {executors:g} executors"
     if now.most is None:
-        return seen.most, f"the stream had up to {seen.most} executors"
+        return measured.most, f"the stream had up to {measured.most} executors"
     return now.most, f"the stream may have {now.most} executors"
 
 
@@ -106,7 +106,7 @@ def of_batch(before: float | None, after: float, speed: float, interval: float) 
     return f"{takes} instead of {before / speed / interval:.1f}{also}"
 
 
-def comes(seen: Sustained, before: float | None, after: float) -> float:
+def comes(measured: Sustained, before: float | None, after: float) -> float:
     """Records per second that come in, which a limit has to let through: where it is a lower one,
     also in the hours with most of them. A stream that keeps up by day is not to fall behind then
     for what its batches do by night.
@@ -115,17 +115,17 @@ def comes(seen: Sustained, before: float | None, after: float) -> float:
         before: the limit in force; None: there is none.
         after: the other.
     """
-    return seen.input_peak if before is None or after < before else seen.input_rate
+    return measured.input_peak if before is None or after < before else measured.input_rate
 
 
-def too_much(seen: Sustained, executors: float, sustains: float, come: float) -> str:
+def too_much(measured: Sustained, executors: float, sustains: float, come: float) -> str:
     """Say why a limit would not do.
 
     Args:
         sustains: records per second.
         come: as `comes` has it.
     """
-    at_times = " in the hours with most" if come > seen.input_rate else ""
+    at_times = " in the hours with most" if come > measured.input_rate else ""
     return (
         f"{number(come)} records/s come in{at_times}, and with {executors:g} executors the stream "
         f"sustains {number(sustains)}: that takes more executors, a limit would only make it fall "

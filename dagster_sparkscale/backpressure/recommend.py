@@ -41,21 +41,21 @@ def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Adv
     """
     if not now.values:
         return Advice(why_not="it has no limits that could be retuned")
-    seen = sustained(minutes, now.interval)
-    if isinstance(seen, str):
-        return Advice(why_not=seen)
+    measured = sustained(minutes, now.interval)
+    if isinstance(measured, str):
+        return Advice(why_not=measured)
     found: dict[str, Recommendation] = {}
     refused: list[str] = []
     for part in (options, rates, receivers):
-        for each in part(seen, now, least_gain):
+        for each in part(measured, now, least_gain):
             if isinstance(each, Recommendation):
                 found[each.limit] = each
             else:
                 refused.append(each)
     if found:
-        return Advice(tuple(found.values()), notes=(*refused, *seen.notes))
+        return Advice(tuple(found.values()), notes=(*refused, *measured.notes))
     why = "; ".join(refused) or (
         f"nothing to gain: no limit differs by {least_gain:.0%} or more from what its history "
-        f"recommends ({in_words(seen)})"
+        f"recommends ({in_words(measured)})"
     )
-    return Advice(why_not=why, notes=seen.notes)
+    return Advice(why_not=why, notes=measured.notes)

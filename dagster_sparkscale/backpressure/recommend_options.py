@@ -16,7 +16,7 @@ _DELAY = 900.0
 """Seconds of maxTriggerDelay where none is given (Spark's `KafkaSourceProvider`)."""
 
 
-def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommendation | str]:
+def options(measured: Sustained, now: InForce, least_gain: float) -> Iterator[Recommendation | str]:
     limited = [name for name in now.values if name.endswith(f".{MAX_OFFSETS}")]
     if not limited:
         return
@@ -34,17 +34,20 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             "are shared as their limits are, and one has none; set it by hand"
         )
         return
-    executors, of_executors = advice.meant(seen, now)
-    fits = seen.low * executors * advice.TARGET * now.interval
-    furthest = advice.FURTHEST * seen.largest_batch
+    executors, of_executors = advice.meant(measured, now)
+    fits = measured.low * executors * advice.TARGET * now.interval
+    furthest = advice.FURTHEST * measured.largest_batch
     before = sum(value for value in present.values() if value is not None)
     declared = None if None in present.values() else before
     total = advice.safe(declared, fits, furthest)
     if total is not None and advice.open_ended(declared, total, now):
         yield f"{', '.join(limited)}: left as it is: {advice.OPEN_END}"
         total = None
-    if total is not None and (come := advice.comes(seen, declared, total)) * now.interval >= total:
-        why_not = advice.too_much(seen, executors, total / now.interval, come)
+    if (
+        total is not None
+        and (come := advice.comes(measured, declared, total)) * now.interval >= total
+    ):
+        why_not = advice.too_much(measured, executors, total / now.interval, come)
         yield f"{', '.join(limited)}: left as it is: {why_not}"
         return
     for name, value in present.items():
@@ -55,36 +58,38 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
         if after is not None and advice.gains(value, after, least_gain):
-            why = f"{advice.in_words(seen)}, and {of_executors}"
+            why = f"{advice.in_words(measured)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
             if total != fits:
                 why += (
                     f"; at most {advice.FURTHEST:g} times the largest batches that were seen, of "
-                    f"{number(seen.largest_batch)} records"
+                    f"{number(measured.largest_batch)} records"
                 )
-            speed = seen.low * advice.usual(seen, now) * share
+            speed = measured.low * advice.usual(measured, now) * share
             effect = advice.of_batch(value, after, speed, now.interval)
             yield Recommendation(name, value, after, why, effect)
         elif value is not None:
             after = value
         if after is not None:
-            yield from _least(name, after, seen, now, least_gain)
+            yield from _least(name, after, measured, now, least_gain)
 
 
 def _least(
-    name: str, most: float, seen: Sustained, now: InForce, least_gain: float
+    name: str, most: float, measured: Sustained, now: InForce, least_gain: float
 ) -> Iterator[Recommendation | str]:
     """The least that makes a batch, where tiny batches are what a stream does."""
     least, delay = option(name, MIN_OFFSETS), option(name, MAX_DELAY)
     present = now.values.get(least)
-    tiny = f"in {seen.tiny:.0%} of the minutes with work batches are tiny: most of their time is "
+    tiny = (
+        f"in {measured.tiny:.0%} of the minutes with work batches are tiny: most of their time is "
+    )
     tiny += "spent on other things than records"
     if present is not None and present > most:
         why = f"it must not be above {name}, which is {number(most)}"
         yield Recommendation(least, present, most, why, "it makes no batch wait for more than that")
         return
-    if seen.tiny < DOMINATE:
+    if measured.tiny < DOMINATE:
         return
     if present is None:
         yield (

@@ -47,11 +47,7 @@ def retune(
         now: seconds since the epoch.
 
     Raises:
-        Refused: the stream has changed since the plan was made; nothing was touched.
-        StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
-        OperationInProgress: another operation held the stream for longer than was to be waited.
-        NotDone: a start failed with these limits, or was not seen through; says which are set now.
-        ClusterError: the cluster manager could not do its part.
+        Refused, StaleEpoch, OperationInProgress, NotDone, ClusterError: as `apply`.
     """
     found = looked.change
     assert found is not None
@@ -194,7 +190,7 @@ def verify(
         return _put_back_waits(cluster, stream, record, requester, now)
     found, limited = _verdict(stream, record, tuning, minutes, now)
     again: float | None = None
-    if found.word == "worse":
+    if found.outcome == "worse":
         requester.tell(str(found))
         try:
             story = put_back(cluster, stream, requester, now=now, why=str(found), expected=tuning)
@@ -204,7 +200,7 @@ def verify(
             again, said = now + min(after_all, AGAIN), f"to be put back: {found}; {refused}"
     elif limited:
         said = "kept: a person has set live limits since: nothing can be compared"
-    elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
+    elif found.outcome == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
         again, said = now + after_all, f"it is looked at again: {found}"
     else:
         said = f"kept: {found}"

@@ -130,7 +130,7 @@ def _verified(came: Verified) -> Report:
     ending, verdict, why = "nothing to do", None, came.said
     if came.verdict is not None:
         ending = "looked at again" if came.verify_at is not None else "kept"
-        verdict, why = came.verdict.word, "; ".join(came.verdict.reasons)
+        verdict, why = came.verdict.outcome, "; ".join(came.verdict.reasons)
     story = {}
     if came.put_back is not None:
         story = _of_story(came.put_back)

@@ -175,13 +175,13 @@ def _request(
     """Set what is asked for. The story until then, and what the agent answered; None: nothing was
     to be set."""
     driver = alive(stream.name, cluster.find(stream.name), "set its limits")
-    seen = cluster.status(driver, window=0)
-    has: Mapping[str, Mapping[str, float]] = seen.rates or {}
-    source, rates = wanted(request, has, seen.limits)
-    story = LimitsSet(driver, source, has, has, seen.limits, seen.limits)
+    status = cluster.status(driver, window=0)
+    has: Mapping[str, Mapping[str, float]] = status.rates or {}
+    source, rates = wanted(request, has, status.limits)
+    story = LimitsSet(driver, source, has, has, status.limits, status.limits)
     if not request.changes:  # the run's page and its last line tell what there is
         return story, None
-    for limit in seen.limits:
+    for limit in status.limits:
         tell(f"before: {in_words(limit)}")
     for each in live(lease.record).values():
         tell(f"before: {set_for(each)}")
@@ -234,18 +234,18 @@ def _follow(
     while True:
         over = time.monotonic() >= deadline
         try:
-            seen = cluster.status(story.driver)
+            status = cluster.status(story.driver)
         except StaleEpoch:
-            seen = None
+            status = None
         except ClusterError:
-            seen = asked if not over else None
+            status = asked if not over else None
         if gone(cluster, story.driver):
             story.ending = "gone"
             story.notes.append("the driver ended before the source had shown that it heeds it")
             return
-        if seen is not None:
-            story.after = seen.limits
-            if (ending := heeded(story.source or "", seen, asked.now, over)) is not None:
+        if status is not None:
+            story.after = status.limits
+            if (ending := heeded(story.source or "", status, asked.now, over)) is not None:
                 _conclude(story, ending, tell)
                 return
         if over:
@@ -262,7 +262,7 @@ _WHOSE = {
 }
 
 
-def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
+def heeded(source: str, status: Status, since: float, over: bool) -> str | None:
     """Whether a source heeds the limits that were set at `since`, as `LimitsSet.ending`; None: it
     does not show yet.
 
@@ -270,8 +270,8 @@ def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
         source: `*` for all.
         over: whether it is not waited for any longer.
     """
-    limits = [each for each in seen.limits if source in (EVERY, each.source)]
-    begun = min((_begun(each, seen, since) for each in limits), default=0)
+    limits = [each for each in status.limits if source in (EVERY, each.source)]
+    begun = min((_begun(each, status, since) for each in limits), default=0)
     if begun:
         if limits and all(each.taken for each in limits):
             return "heeded"
@@ -280,11 +280,11 @@ def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
     return "not known" if over else None
 
 
-def _begun(limit: Limit, seen: Status, since: float) -> int:
+def _begun(limit: Limit, status: Status, since: float) -> int:
     """Batches with records that were begun after a moment of the driver's clock, of the query that
     reads a source."""
-    intervals = {query.name: query.interval_ms or 0 for query in seen.queries}
-    mine = [each for each in seen.batches if each.query == limit.query and each.records]
+    intervals = {query.name: query.interval_ms or 0 for query in status.queries}
+    mine = [each for each in status.batches if each.query == limit.query and each.records]
     interval = intervals.get(limit.query or "", 0) / 1000
     return sum(_collected_from(each, interval) >= since for each in mine)
 

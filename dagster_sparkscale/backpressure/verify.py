@@ -34,16 +34,14 @@ _LAG = 1.5
 _PROCESSED = 0.8
 _LEAST_FAILED = 3
 
-Word = Literal["better", "same", "worse", "unknown"]
-
 
 @dataclass(frozen=True)
 class Verdict:
-    word: Word
+    outcome: Literal["better", "same", "worse", "unknown"]
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.word}: {'; '.join(self.reasons)}"
+        return f"{self.outcome}: {'; '.join(self.reasons)}"
 
 
 def measured(minutes: Sequence[Minute]) -> dict[str, float]:
@@ -64,12 +62,12 @@ def measured(minutes: Sequence[Minute]) -> dict[str, float]:
         # The span may begin in the middle of a driver's life.
         and (minute.epoch == first or minute.at - began[minute.epoch] >= SETTLING)
     ]
-    told = [minute for minute in running if minute.ratio is not None or minute.overdue is not None]
+    known = [minute for minute in running if minute.ratio is not None or minute.overdue is not None]
     found: dict[str, float | None] = {
-        "minutes": float(len(told)),
+        "minutes": float(len(known)),
         "down": _share(should, lambda minute: minute.state == "failed"),
-        "over": _share(told, lambda each: (each.ratio or 0) >= 1 or each.overdue is not None),
-        "throttled": _share(told, lambda minute: minute.throttled is not None),
+        "over": _share(known, lambda each: (each.ratio or 0) >= 1 or each.overdue is not None),
+        "throttled": _share(known, lambda minute: minute.throttled is not None),
         "lag": _lag(running),
         "input": _mean(minute.input_rate for minute in running),
         "processed": _mean(minute.processed_rate for minute in running),
@@ -120,8 +118,8 @@ def verdict(
     if falls > fell + _OVER:
         share = f"in {falls:.0%} of the minutes no driver ran that should"
         return Verdict("worse", (f"{share}, and {fell:.0%} before",))
-    for told, of in ((after, "since"), (before, "before it")):
-        minutes = told.get("minutes", 0.0)
+    for minutes_of, of in ((after, "since"), (before, "before it")):
+        minutes = minutes_of.get("minutes", 0.0)
         if minutes < least:
             few = f"only {minutes:.0f} minutes were measured {of}, {least} are needed"
             return Verdict("unknown", (few,))

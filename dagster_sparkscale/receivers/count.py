@@ -86,36 +86,50 @@ def capacity_of(stream: DStream) -> float | None:
     return min((rate for rate in rates if rate is not None), default=None)
 
 
-def learned(seen: Evaluation, receivers: int | None) -> float | None:
+def learned(evaluation: Evaluation, receivers: int | None) -> float | None:
     """What one receiver has shown that it can take, in records per second; None: this window shows
     nothing of it.
 
     It does where the input stood at limits that are declared for receivers, or where the stream
     fell behind a source that tells, unlimited, while its batches fitted into their interval.
     """
-    if not receivers or not seen.gathered_rate or seen.uptime is None or seen.uptime < seen.window:
+    if (
+        not receivers
+        or not evaluation.gathered_rate
+        or evaluation.uptime is None
+        or evaluation.uptime < evaluation.window
+    ):
         return None
-    if seen.throttled is not None:
-        return seen.gathered_rate / receivers if seen.throttled_by in _OF_RECEIVERS else None
-    if seen.lag is None or seen.catching_up is None or seen.ratio is None:
+    if evaluation.throttled is not None:
+        return (
+            evaluation.gathered_rate / receivers
+            if evaluation.throttled_by in _OF_RECEIVERS
+            else None
+        )
+    if evaluation.lag is None or evaluation.catching_up is None or evaluation.ratio is None:
         return None
-    late = seen.lag > LATE_INTERVALS * (seen.batch_interval or seen.window)
-    if late and seen.catching_up <= GROWS and seen.ratio < 1 and seen.overdue is None:
-        return seen.gathered_rate / receivers
+    late = evaluation.lag > LATE_INTERVALS * (evaluation.batch_interval or evaluation.window)
+    if (
+        late
+        and evaluation.catching_up <= GROWS
+        and evaluation.ratio < 1
+        and evaluation.overdue is None
+    ):
+        return evaluation.gathered_rate / receivers
     return None
 
 
-def still_known(known: float | None, seen: Evaluation, receivers: int | None) -> float | None:
+def still_known(known: float | None, evaluation: Evaluation, receivers: int | None) -> float | None:
     """What one receiver can take, in records per second, by what was known of that before and what
     this window shows; None: that is not known, or not any more.
 
     What they took at a limit of which another is declared since was the limit, not what they can.
     """
-    if (shown := learned(seen, receivers)) is not None or known is None:
+    if (shown := learned(evaluation, receivers)) is not None or known is None:
         return shown
-    if seen.uptime is None or seen.uptime < seen.window:
+    if evaluation.uptime is None or evaluation.uptime < evaluation.window:
         return known
-    took = seen.gathered_rate / receivers if receivers and seen.gathered_rate else 0.0
+    took = evaluation.gathered_rate / receivers if receivers and evaluation.gathered_rate else 0.0
     return None if took > DISPROVED * known else known
 
 
@@ -127,26 +141,26 @@ def learn(situation: Running) -> Mapping[str, float]:
     return {} if known is None else {CAPACITY: known}
 
 
-def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | ReceiversTo:
+def count(policy: ReceiverCount, evaluation: Evaluation, now: Counted) -> Hold | ReceiversTo:
     """How many receivers there are to be.
 
     Args:
-        seen: what the stream did in a whole window.
+        evaluation: what the stream did in a whole window.
         now: what there is.
     """
     running = now.running
     if running is None:
         return Hold("the number of its receivers is not known")
-    if seen.uptime is None or seen.uptime < seen.window:
+    if evaluation.uptime is None or evaluation.uptime < evaluation.window:
         return Hold("the driver has not run for a whole window yet")
-    if now.cause == KEPT and seen.uptime < AGAIN_AFTER:
+    if now.cause == KEPT and evaluation.uptime < AGAIN_AFTER:
         return Hold(
             "the last change of the number of receivers has failed, and is tried again "
             f"{AGAIN_AFTER / 3600:g} h after that; by hand, set_receivers does at any time"
         )
-    if seen.uptime < policy.cooldown:
+    if evaluation.uptime < policy.cooldown:
         return Hold(
-            f"the driver started {seen.uptime:.0f} s ago; the number of receivers is changed "
+            f"the driver started {evaluation.uptime:.0f} s ago; the number of receivers is changed "
             f"{policy.cooldown:g} s after a start at the earliest"
         )
     if running != now.asked:
@@ -161,21 +175,21 @@ def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | Recei
         return ReceiversTo(
             within, f"{running} receivers are outside the bounds {policy.minimum} to {most}"
         )
-    if seen.gathered_rate is None:
+    if evaluation.gathered_rate is None:
         return Hold("what its receivers take is not known: no batch completed")
     if now.capacity is None:
-        if seen.throttled is not None and seen.throttled_by in _HELD:
-            return Hold(f"{_held(seen)}: it does not show what one receiver can take")
+        if evaluation.throttled is not None and evaluation.throttled_by in _HELD:
+            return Hold(f"{_held(evaluation)}: it does not show what one receiver can take")
         return Hold(
             "what one receiver can take is not known: declare capacity; it is learned only while "
             "the receivers stand at limits declared for them, or fall behind a source that tells"
         )
-    return _by_rate(policy, seen, now, running, most, seen.gathered_rate, now.capacity)
+    return _by_rate(policy, evaluation, now, running, most, evaluation.gathered_rate, now.capacity)
 
 
 def _by_rate(
     policy: ReceiverCount,
-    seen: Evaluation,
+    evaluation: Evaluation,
     now: Counted,
     running: int,
     most: int,
@@ -189,7 +203,7 @@ def _by_rate(
         f"({number(capacity)} each)"
     )
     if load >= up:
-        return _more(policy, seen, running, most, rate / (capacity * up), why)
+        return _more(policy, evaluation, running, most, rate / (capacity * up), why)
     each = capacity if now.allowed is None else min(capacity, now.allowed)
     fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (each * down)))
     if fewer >= running:
@@ -197,37 +211,37 @@ def _by_rate(
         return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}{may}")
     left = rate / (fewer * each)
     fewer_say = f"{why}: {left:.2f} of what {fewer} can take is at or below {down:g}"
-    if seen.throttled is not None:
+    if evaluation.throttled is not None:
         return Hold(f"{fewer_say}, but the input stands at its limit")
-    if seen.overdue is not None:
+    if evaluation.overdue is not None:
         return Hold(f"{fewer_say}, but a batch is overdue")
-    if seen.catching_up is not None and seen.catching_up <= GROWS:
+    if evaluation.catching_up is not None and evaluation.catching_up <= GROWS:
         return Hold(f"{fewer_say}, but it falls behind its source")
     return ReceiversTo(fewer, f"{fewer_say}: {running} -> {fewer}")
 
 
 def _more(
-    policy: ReceiverCount, seen: Evaluation, running: int, most: int, wanted: float, why: str
+    policy: ReceiverCount, evaluation: Evaluation, running: int, most: int, wanted: float, why: str
 ) -> Hold | ReceiversTo:
     """Up, or why not: more receivers bring more, which has to be processed."""
     why = f"{why}, at or above {policy.scale_up_ratio:g}"
-    if seen.throttled is not None and seen.throttled_by in _HELD:
-        return Hold(f"{why}, but {_held(seen)}: raise it, more receivers are no way past it")
+    if evaluation.throttled is not None and evaluation.throttled_by in _HELD:
+        return Hold(f"{why}, but {_held(evaluation)}: raise it, more receivers are no way past it")
     if running >= most:
         bound = "the maximum" if most == policy.maximum else "as many as leave a core for batches"
         return Hold(f"{why}, but {most} are {bound}")
-    if seen.overdue is not None or (seen.ratio is not None and seen.ratio >= 1):
+    if evaluation.overdue is not None or (evaluation.ratio is not None and evaluation.ratio >= 1):
         return Hold(f"{why}, but its batches do not fit into their interval as it is")
-    if seen.throttled is not None and seen.throttled_by not in _OF_RECEIVERS:
+    if evaluation.throttled is not None and evaluation.throttled_by not in _OF_RECEIVERS:
         return Hold(f"{why}, but the executors bound the input: more receivers bring no more")
     target = min(max(running, math.floor(wanted)) + 1, running + policy.step, most)
     return ReceiversTo(target, f"{why}: {running} -> {target}")
 
 
-def _held(seen: Evaluation) -> str:
+def _held(evaluation: Evaluation) -> str:
     """Say that the input stands at a limit that must hold, and who set it."""
-    who = f" ({seen.throttled_who})" if seen.throttled_who else ""
-    return f"its input stands at its limit, and {_HELD[seen.throttled_by or '']}{who}"
+    who = f" ({evaluation.throttled_who})" if evaluation.throttled_who else ""
+    return f"its input stands at its limit, and {_HELD[evaluation.throttled_by or '']}{who}"
 
 
 def _rate(text: str) -> float | None:

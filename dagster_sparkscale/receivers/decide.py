@@ -87,10 +87,12 @@ def _allowed(stream: DStream, driver: Driver) -> float | None:
     return limit.value if limit is not None else None
 
 
-def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceivers | str | None:
+def _rebalanced(
+    stream: DStream, status: Status, evaluation: Evaluation
+) -> MoveReceivers | str | None:
     """The moves that balance its receivers; or why there is nothing to decide on, in words; None:
     they are balanced."""
-    if seen.uptime is None or seen.uptime < seen.window:
+    if evaluation.uptime is None or evaluation.uptime < evaluation.window:
         return None  # they come as the executors do
     if MOVES.id in status.lacks or _MOVES_IN_WORDS in status.missing:
         return "its Spark lacks what moves them"

@@ -108,8 +108,8 @@ def rebalance(
             story.notes.append(f"no further receiver is moved: {error}")
             break
         tell(f"moving {move}")
-        seen = _follow(cluster, story, move, asked, number, time.monotonic() + request.wait)
-        story.receivers_after, story.spread_after = active(seen), spread(seen)
+        status = _follow(cluster, story, move, asked, number, time.monotonic() + request.wait)
+        story.receivers_after, story.spread_after = active(status), spread(status)
         tell(in_words(story.moved[-1]))
         # Every receiver once: more would not be balancing.
         if story.failed or request.by_hand or len(story.moved) >= story.receivers_before:
@@ -208,38 +208,39 @@ def _follow(
     while True:
         status = ask(cluster, story.driver)
         last = status or last
-        told, now = _relaunch_after(last, move, number), receiver_of(last, move.stream_id)
+        relaunch, now = _relaunch_after(last, move, number), receiver_of(last, move.stream_id)
         place = now.executor if now is not None else None
         settled = status is not None and now is not None and now.moving_to is None
         over = time.monotonic() >= deadline
         if settled and place == move.to_executor:
-            return _moved(story, move, told, place, "moved", last)
+            return _moved(story, move, relaunch, place, "moved", last)
         sent = f"receiver {move.stream_id} was sent to executor {move.to_executor}"
-        if settled and told is not None and told.to_executor not in (None, move.to_executor):
-            story.notes.append(f"{sent}, and runs on {told.to_executor}")
-            return _moved(story, move, told, told.to_executor, "not moved", last)
+        elsewhere = relaunch.to_executor if relaunch is not None else None
+        if settled and elsewhere not in (None, move.to_executor):
+            story.notes.append(f"{sent}, and runs on {elsewhere}")
+            return _moved(story, move, relaunch, elsewhere, "not moved", last)
         if status is None and gone(cluster, story.driver):
             story.notes.append("the driver ended while a receiver was on its way")
-            return _moved(story, move, told, None, "gone", last)
+            return _moved(story, move, relaunch, None, "gone", last)
         if over:
             where = "runs nowhere" if place is None else f"runs on {place}"
             failed = f"; it last failed of: {now.error}" if now and now.error else ""
             story.notes.append(f"{sent}, and {where} still{failed}")
-            return _moved(story, move, told, place, "not moved", last)
+            return _moved(story, move, relaunch, place, "not moved", last)
         time.sleep(_POLL)
 
 
 def _moved(
     story: Rebalanced,
     move: Move,
-    told: Relaunch | None,
+    relaunch: Relaunch | None,
     place: str | None,
     ending: str,
     last: Status,
 ) -> Status:
-    if told is None:
-        told = Relaunch(move.stream_id, "move", move.from_executor or None, last.now)
-    story.moved.append(replace(told, to_executor=place, wanted=move.to_executor))
+    if relaunch is None:
+        relaunch = Relaunch(move.stream_id, "move", move.from_executor or None, last.now)
+    story.moved.append(replace(relaunch, to_executor=place, wanted=move.to_executor))
     story.ending = ending
     return last
 

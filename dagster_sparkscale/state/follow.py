@@ -1,15 +1,13 @@
 """Follows a driver that changes the state of its queries, until it is through. No Dagster here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.observe.status import Reconfiguration, Status
-
-GOOD = ("changed", "unchanged")
-"""Outcomes by which a query has the number that was planned."""
+from dagster_sparkscale.state.plan import GOOD
 
 
 class OutOfTime(ClusterError):
@@ -32,7 +30,7 @@ class Following:
     """What was last told of each query, whichever driver told it."""
     status: Status | None = None
     """The last answer of an agent."""
-    _told: dict[tuple[int, str], set[str]] = field(default_factory=dict)
+    _reported: dict[tuple[int, str], set[str]] = field(default_factory=dict)
 
     def until_through(self, driver: Driver) -> Driver:
         """Wait until every query is through, with its first batch if its state is as planned.
@@ -68,7 +66,7 @@ class Following:
         ran = {batch.query for batch in status.batches if not batch.failed}
         ended = {query.name for query in status.queries if not query.active and query.error}
         own = {each.query: each for each in status.state_changes if each.id == self.id}
-        bad = {each for each, told in own.items() if told.outcome not in GOOD}
+        bad = {each for each, change in own.items() if change.outcome not in GOOD}
         # One whose state can't be put back never starts; any other does, as it was.
         active = {query.name for query in status.queries if query.active}
         over = {each for each in bad if each in active or own[each].outcome == "failed"}
@@ -80,9 +78,9 @@ class Following:
                 self.results[each.query] = each
                 self._tell_step(status.epoch, each)
         # A driver that has done it and died before it was asked has left that in the checkpoint.
-        told = {each.query for each in status.state_changes}
+        noted = {each.query for each in status.state_changes}
         for last in (q.state.last for q in status.queries if q.state is not None):
-            if last is None or last.id != self.id or last.query in told:
+            if last is None or last.id != self.id or last.query in noted:
                 continue
             known = self.results.get(last.query)
             if known is None or known.outcome is None:
@@ -90,18 +88,17 @@ class Following:
                 self._tell_step(status.epoch, last)
 
     def _tell_step(self, epoch: int, now: Reconfiguration) -> None:
-        told = self._told.setdefault((epoch, now.query), set())
-        if now.step in told:
+        reported = self._reported.setdefault((epoch, now.query), set())
+        if now.step in reported:
             return
         took = [
             f"{step} took {seconds:.1f} s"
             for step, seconds in (now.seconds or {}).items()
-            if f"{step} took" not in told
+            if f"{step} took" not in reported
         ]
-        told.add(now.step)
-        told.update(f"{step} took" for step in now.seconds or {})
-        line = f"query {now.query!r}: {in_words(now)}"
-        self.tell(f"{line} ({', '.join(took)})" if took else line)
+        reported.add(now.step)
+        reported.update(f"{step} took" for step in now.seconds or {})
+        self.tell(f"{listed([now])} ({', '.join(took)})" if took else listed([now]))
 
     def _out_of_time(self, driver: Driver, status: Status | None) -> str:
         if status is None:
@@ -116,6 +113,11 @@ class Following:
             "all the same, and finishes or undoes what it has begun: look at the stream's page, or "
             "raise state.within"
         )
+
+
+def listed(changes: Iterable[Reconfiguration]) -> str:
+    """What came of each query."""
+    return "; ".join(f"query {each.query!r}: {in_words(each)}" for each in changes)
 
 
 def in_words(change: Reconfiguration) -> str:

@@ -23,6 +23,8 @@ LEAST_SPARK = "4.2"
 ROWS_PER_SECOND = 100_000.0
 """State rows that are changed in a second where nothing is known of a query: two cores took 27 s
 for the rewriting of 5 million, and 4 to 10 s more for both fingerprints."""
+GOOD = ("changed", "unchanged")
+"""Outcomes by which a query has the number that was planned."""
 AT_LEAST = 10.0
 """Seconds that Spark's jobs and the checkpoint's logs take, however small the state is."""
 
@@ -144,15 +146,15 @@ def aim(
     wanted, barred = [], []
     try:
         state = _declared(stream)
-        told = _answering(stream, driver, status)
-        for query in _meant(stream.name, told, asked.query):
+        answer = _answering(stream, driver, status)
+        for query in _meant(stream.name, answer, asked.query):
             try:
-                wanted.append(_wanted(stream, state, told, query, asked))
+                wanted.append(_wanted(stream, state, answer, query, asked))
             except _No as why:  # which bars no other query
                 barred.append(str(why))
         changes = [each for each in wanted if each.after != each.before]
         if changes:
-            longest = _longest(state, told)
+            longest = _longest(state, answer)
     except _No as why:
         return Barred(str(why))
     if not changes and barred:
@@ -322,7 +324,7 @@ def _moves(state: State, before: int, after: int) -> str:
 
 def _refuse_to_repeat(status: Status, each: OfQuery) -> None:
     last = last_change(status, each.query)
-    if last is None or last.outcome in ("changed", "unchanged"):
+    if last is None or last.outcome in GOOD:
         return
     if (last.before, last.after) == (each.before, each.after):
         raise _No(

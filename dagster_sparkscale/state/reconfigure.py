@@ -25,8 +25,8 @@ from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
-from dagster_sparkscale.state.follow import GOOD, Following, in_words
-from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
+from dagster_sparkscale.state.follow import Following, in_words, listed
+from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, Change, Settled, aim
 
 CAUSE = "reconfigure state"
 """The cause of a start in the history of submissions."""
@@ -121,7 +121,7 @@ def reconfigure(
             raise NotDone(
                 f"{cut}; driver {now.epoch}, which was to undo or close that, has ended as well "
                 f"({ended.exit_reason}). Nothing of it is lost: the next start does it, as by the "
-                f"stream's recovery. {_said(following)}"
+                f"stream's recovery. {listed(following.results.values())}"
             )
         notes = (f"{cut}; driver {now.epoch} went on from there",)
     if why := _faults(following):
@@ -238,20 +238,15 @@ def _ended(change: Reconfiguration) -> str:
     return in_words(change)
 
 
-def _said(following: Following) -> str:
-    told = [f"query {each.query!r}: {in_words(each)}" for each in following.results.values()]
-    return "; ".join(told)
-
-
 def _what_runs(driver: Driver, following: Following) -> str:
     status = following.status
     runs = []
     for query in status.queries if status is not None and status.epoch == driver.epoch else ():
         if query.active and query.name in following.queries:
             has = query.state.partitions if query.state is not None else None
-            told = following.results.get(query.name)
-            if has is None and told is not None:  # it tells with its first batch
-                has = told.after if told.outcome in GOOD else told.before
+            result = following.results.get(query.name)
+            if has is None and result is not None:  # it tells with its first batch
+                has = result.after if result.outcome in GOOD else result.before
             number = "an unknown number of" if has is None else has
             runs.append(f"query {query.name!r} with {number} partitions")
     if not runs:

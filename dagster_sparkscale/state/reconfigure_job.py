@@ -11,7 +11,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
-from dagster_sparkscale.state.follow import in_words
+from dagster_sparkscale.state.follow import listed
 from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
 
@@ -86,9 +86,8 @@ def _planned(change: Change) -> Report:
 
 
 def _done(story: Reconfigured) -> Report:
-    line = "; ".join(f"query {each.query!r}: {in_words(each)}" for each in story.results)
     return Report(
-        f"{line}; the first batch was through after {story.seconds:.1f} s",
+        f"{listed(story.results)}; the first batch was through after {story.seconds:.1f} s",
         {
             "ending": "reconfigured",
             "dry_run": False,

@@ -17,7 +17,7 @@ def judged(before=None, least: int = 30, **after):
 
 
 def word(*args, **after) -> str:
-    return judged(*args, **after).word
+    return judged(*args, **after).outcome
 
 
 class TestMeasured:
@@ -110,7 +110,7 @@ class TestVerdict:
     )
     def test_one_that_is_worse_is_enough(self, after, reason):
         found = judged(**after)
-        assert found.word == "worse"
+        assert found.outcome == "worse"
         assert found.reasons[0].startswith(reason)
 
     @pytest.mark.parametrize(
@@ -170,17 +170,17 @@ class TestVerdict:
         for came in (700.0, 490.0, 420.0, 50.0):
             after = {**before, "over": 0.0, "input": came, "throttled": 1.0}
             found = verdict(before, after, least=30, interval=INTERVAL)
-            assert found.word == "worse"
+            assert found.outcome == "worse"
             assert found.reasons[0] == (
                 "minutes in which its input stood at its limit: 100% instead of 0%"
             )
         few = {**before, "throttled": 0.05}
-        assert verdict(before, few, least=30, interval=INTERVAL).word == "same"
+        assert verdict(before, few, least=30, interval=INTERVAL).outcome == "same"
         more = {**before, "throttled": 0.5, "input": 900.0}
-        assert verdict(before, more, least=30, interval=INTERVAL).word == "unknown"
+        assert verdict(before, more, least=30, interval=INTERVAL).outcome == "unknown"
         less = {**before, "throttled": 0.0}
         was = {**before, "throttled": 0.5}
-        assert verdict(was, less, least=30, interval=INTERVAL).word == "better"
+        assert verdict(was, less, least=30, interval=INTERVAL).outcome == "better"
 
     def test_throttled_is_a_share_of_the_minutes(self):
         assert measured(but(minutes(100), range(70), throttled="q"))["throttled"] == 0.7
@@ -194,14 +194,14 @@ class TestVerdict:
     def test_stuck_so_that_nothing_comes_in_is_worse(self):
         after = {name: value for name, value in BEFORE.items() if name != "input"}
         found = verdict(BEFORE, {**after, "over": 1.0}, least=30, interval=INTERVAL)
-        assert found.word == "worse"
+        assert found.outcome == "worse"
 
     @pytest.mark.parametrize("name", ["over", "lag", "failed", "input"])
     def test_what_is_not_measured_any_more_is_no_improvement(self, name):
         after = {key: value for key, value in BEFORE.items() if key != name}
         if name != "over":
             after["over"] = 0.0
-        assert verdict(BEFORE, after, least=30, interval=INTERVAL).word == "unknown"
+        assert verdict(BEFORE, after, least=30, interval=INTERVAL).outcome == "unknown"
 
     def test_what_was_not_measured_before_is_not_compared(self):
         before = {key: value for key, value in BEFORE.items() if key not in ("lag", "failed")}
@@ -257,7 +257,7 @@ seen = st.fixed_dictionaries(
 @given(seen, seen, st.sampled_from(["over", "lag", "failed", "input"]))
 def test_to_measure_less_never_makes_it_better(before, after, name):
     less = {key: value for key, value in after.items() if key != name}
-    found = verdict(before, less, least=30, interval=INTERVAL).word
+    found = verdict(before, less, least=30, interval=INTERVAL).outcome
     if found in ("better", "same"):
         assert name not in before or name not in after or name == "input"
         assert "input" in less
