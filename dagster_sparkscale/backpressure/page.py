@@ -44,8 +44,8 @@ def of_sources(status: Status | None) -> str:
         return ""
     queries = {query.name: query for query in status.queries}
     lines = [_line(each, queries.get(each.query or "")) for each in status.limits]
-    told = [each for each in status.limits if each.by in _ESTIMATED and each.reason]
-    lowest = min(told, key=lambda each: each.rate or 0.0, default=None)
+    estimated = [each for each in status.limits if each.by in _ESTIMATED and each.reason]
+    lowest = min(estimated, key=lambda each: each.rate or 0.0, default=None)
     below = ""
     if lowest is not None:
         below = "\n\n" + fitted(f"{lowest.source}: {lowest.reason}", _REASON)

@@ -40,7 +40,7 @@ def news(status: Status) -> Mapping[str, str]:
 
 def of_receivers(status: Status | None) -> str:
     """Each receiver in a table, and how many each executor has. Empty where there are none, or that
-    can't be told."""
+    can't be move."""
     if status is None or not status.receivers:
         return ""
     below = f"\n\nreceivers of executors: {fitted(spread(status) or DASH, 200)}"
@@ -86,15 +86,15 @@ def _line(receiver: Receiver, now: float) -> str:
     )
 
 
-def _away(told: Relaunch, now: float) -> str:
-    place = _NOWHERE if told.to_executor is None else fitted(told.to_executor, _NAME)
-    if told.wanted is not None and told.to_executor not in (None, told.wanted):
-        place += f" (sent to {fitted(told.wanted, _NAME)})"
-    came_from = fitted(told.from_executor or DASH, _NAME)
-    seconds = DASH if told.away_seconds is None else f"{told.away_seconds:.1f}"
+def _away(move: Relaunch, now: float) -> str:
+    place = _NOWHERE if move.to_executor is None else fitted(move.to_executor, _NAME)
+    if move.wanted is not None and move.to_executor not in (None, move.wanted):
+        place += f" (sent to {fitted(move.wanted, _NAME)})"
+    came_from = fitted(move.from_executor or DASH, _NAME)
+    seconds = DASH if move.away_seconds is None else f"{move.away_seconds:.1f}"
     return (
-        f"|{clock(told.began_at, now)}|{told.stream_id}|{came_from} |{place} |"
-        f"{fitted(told.cause, _CAUSE)} |{seconds}|"
+        f"|{clock(move.began_at, now)}|{move.stream_id}|{came_from} |{place} |"
+        f"{fitted(move.cause, _CAUSE)} |{seconds}|"
     )
 
 
