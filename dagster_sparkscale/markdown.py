@@ -15,6 +15,10 @@ _BREAK = "![]()"
 _LONG = re.compile(r"\S{25,}")
 _PIECE = re.compile(r"\S{1,20}\Z|\S{1,19}[-/.,:;=&?$_]|\S{1,20}")
 
+# What an event carries for programs, and pages do not show: as text it would stand there in full.
+_BEGIN, _END = "<!--", "-->"
+_GREATER = "\\u003e"
+
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
@@ -92,3 +96,16 @@ def fitting(head: str, lines: Sequence[str], what: str, most: int = INLINE) -> s
         if len(text) <= most:
             return text
     return ""
+
+
+def hidden(said: str, text: str) -> str:
+    """Markdown that shows `said` and carries `text`, which is JSON or has no ">" in it."""
+    return f"{said}\n\n{_BEGIN}{text.replace('>', _GREATER)}{_END}"
+
+
+def carried(markdown: object) -> str | None:
+    """What `hidden` has hidden; None where there is nothing of it."""
+    if not isinstance(markdown, str) or not markdown.endswith(_END):
+        return None
+    _, begun, text = markdown.removesuffix(_END).partition(_BEGIN)
+    return text if begun else None

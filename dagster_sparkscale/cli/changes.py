@@ -173,12 +173,13 @@ def _limits_of(deployed: Deployed, stream: str, source: str | None) -> list[str]
     """What the sources of a stream may take, a line each; asks its driver, and changes nothing."""
     declared = deployed.streams.by_name[stream]
     with deployed.cluster() as cluster:
-        told = cluster.status(running(cluster, stream), window=0).limits
+        known = cluster.status(running(cluster, stream), window=0).limits
         read_once, set_by = read_at_a_start(cluster, declared), who_set(cluster, declared)
-    limits = [limit for limit in told if source in (None, limit.source)]
+    limits = [limit for limit in known if source in (None, limit.source)]
     if source is not None and not limits:
-        known = f"there is {', '.join(repr(each.source) for each in told)}" if told else NONE_TOLD
-        raise click.ClickException(f"source = {source!r}: there is no such source; {known}")
+        names = ", ".join(repr(each.source) for each in known)
+        there_is = f"there is {names}" if known else NONE_TOLD
+        raise click.ClickException(f"source = {source!r}: there is no such source; {there_is}")
     lines = [in_words(limit) for limit in limits] or [NONE_TOLD]
     return (
         lines + set_by + [f"read at a start: {name} {value}" for name, value in read_once.items()]
@@ -186,14 +187,7 @@ def _limits_of(deployed: Deployed, stream: str, source: str | None) -> list[str]
 
 
 def running(cluster: ClusterManager, stream: str, so: str = "") -> Driver:
-    """The driver of a stream.
-
-    Args:
-        so: what follows where none runs.
-
-    Raises:
-        click.ClickException: none runs.
-    """
+    """The driver of a stream; where none runs, an error that goes on with `so`."""
     driver = cluster.find(stream)
     if driver is None or not driver.state.alive:
         state = driver.state.value if driver else "not started"

@@ -56,9 +56,9 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
         if as_json:
             rows = []
             for each in clusters:
-                seen = each.look()
-                of_all = {"cluster": each.deployed.owner, "unwatched": seen.unwatched}
-                rows += [{**of_all, **row} for row in as_dicts(seen.rows)]
+                found = each.look()
+                of_all = {"cluster": each.deployed.owner, "unwatched": found.unwatched}
+                rows += [{**of_all, **row} for row in as_dicts(found.rows)]
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()
@@ -78,8 +78,8 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What a look at a cluster brought."""
+class _Look:
+    """What one look at a cluster brought."""
 
     rows: Sequence[Row]
     unwatched: str | None
@@ -99,7 +99,7 @@ class _Watched:
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
 
-    def look(self) -> _Seen:
+    def look(self) -> _Look:
         streams, now = self.deployed.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
         busy: Mapping[str, InFlight] = {}
@@ -112,11 +112,11 @@ class _Watched:
             unknown = f"{type(error).__name__}: {error}"
         rows = []
         for stream in streams:
-            seen = of_another(sightings[stream.name], stream, self.deployed.owner)
+            sighting = of_another(sightings[stream.name], stream, self.deployed.owner)
             run = busy.get(stream.name)
             operation = None if run is None else str(run)
             assessment = assess_or_say_why(
-                stream, seen, capabilities=CAPABILITIES, now=now, operation=operation
+                stream, sighting, capabilities=CAPABILITIES, now=now, operation=operation
             )
             rows.append(row(assessment, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
@@ -124,7 +124,7 @@ class _Watched:
         missing = waiting(streams, sightings)
         capacity = self.cluster.capacity() if missing else None
         no_room = list(without_room(capacity, streams, missing))
-        return _Seen(worst_first(rows), unwatched, unknown, no_room)
+        return _Look(worst_first(rows), unwatched, unknown, no_room)
 
 
 @contextmanager
@@ -136,11 +136,8 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
 def _of_dagster(
     deployed: Deployed, cluster: ClusterManager, now: float
 ) -> tuple[Mapping[str, InFlight], str | None]:
-    """The operations in flight, by stream, and why nobody watches, with what to do.
-
-    Raises:
-        click.ClickException: no Dagster would know.
-    """
+    """The operations in flight, by stream, and why nobody watches, with what to do. Refuses to
+    guess where no Dagster would know."""
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
@@ -153,17 +150,17 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
     width = console.width if console.is_terminal else None
     parts: list[RenderableType] = []
     for each in clusters:
-        seen = each.look()
-        rows = seen.rows
+        found = each.look()
+        rows = found.rows
         bad = sum(map(in_trouble, rows))
         at = time.strftime("%H:%M:%S")
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), table(rows, width)]
-        parts += [Text(f"{name}: {why}", style="yellow") for name, why in seen.no_room]
-        if seen.unwatched is not None:
+        parts += [Text(f"{name}: {why}", style="yellow") for name, why in found.no_room]
+        if found.unwatched is not None:
             # Of another Dagster, or by another name of the code location, somebody may.
-            text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"
+            text = f"By this DAGSTER_HOME nobody watches these streams. {found.unwatched}"
             parts.append(Text(text, style="red"))
-        elif seen.unknown is not None:
-            parts.append(Text(f"Whether anybody watches them is not known: {seen.unknown}"))
+        elif found.unknown is not None:
+            parts.append(Text(f"Whether anybody watches them is not known: {found.unknown}"))
     return Group(*parts)

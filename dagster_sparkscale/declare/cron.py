@@ -1,4 +1,4 @@
-"""When something is to happen by itself: Dagster judges what is given, as it will read it."""
+"""Schedules that a user declares, tried on Dagster itself, which has to take them."""
 
 import warnings
 from collections.abc import Iterator

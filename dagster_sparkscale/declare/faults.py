@@ -46,10 +46,7 @@ class Faults(ValueError):
 
 
 def refuse(faults: Iterable[str]) -> None:
-    """
-    Raises:
-        Faults: the list has faults.
-    """
+    """Raise all faults that there are as one error."""
     if lines := tuple(faults):
         raise Faults(lines)
 
@@ -103,11 +100,11 @@ def explain(
         elif kind in ("value_error", "assertion_error"):
             # One that names the field itself, or is of a policy, which names its own.
             begins = (f"{path} = ", f"{path}: ")
-            told = [
-                words if words.startswith(begins) else f"{path}{given}: {words}"
-                for words in _each(fault)
+            texts = [
+                text if text.startswith(begins) else f"{path}{given}: {text}"
+                for text in _each(fault)
             ]
-            lines.setdefault(top, [f"{subject}: {each}" for each in told])
+            lines.setdefault(top, [f"{subject}: {each}" for each in texts])
             continue
         else:
             field = fields.get(top) if len(place) == 1 else None

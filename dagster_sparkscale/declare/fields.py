@@ -15,11 +15,7 @@ _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
 
 
 def check_memory(value: Any) -> str:
-    """A JVM memory size, in small letters.
-
-    Raises:
-        ValueError: the text is no memory size.
-    """
+    """A JVM memory size, in small letters; refuses what is none."""
     if not isinstance(value, str) or not _MEMORY.fullmatch(value):
         raise ValueError('must be a JVM memory size such as "512m" or "2g"')
     return value.lower()
@@ -34,11 +30,7 @@ def mebibytes(memory: str) -> float:
 
 
 def check_cluster_key(value: Any) -> None:
-    """Refuse what can't be the key of a cluster among the resources.
-
-    Raises:
-        DeclarationError: the key can't be part of a name in Dagster.
-    """
+    """Refuse what can't be the key of a cluster among the resources, and part of names."""
     if (
         not isinstance(value, str)
         or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", value)
@@ -53,11 +45,7 @@ def check_cluster_key(value: Any) -> None:
 
 
 def check_switch(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False: "no" would be taken for yes.
-
-    Raises:
-        DeclarationError: the value is neither True nor False.
-    """
+    """Refuse what is neither True nor False: "no" would be taken for yes."""
     if not isinstance(value, bool):
         raise DeclarationError(f"{name} = {shown(value)}: must be True or False")
 

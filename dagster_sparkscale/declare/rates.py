@@ -28,9 +28,6 @@ def check_rates(owner: str, rates: Mapping[str, float | None], batch_interval: f
         owner: the field that they are of.
         rates: records per second, by field; None: not given.
         batch_interval: seconds.
-
-    Raises:
-        ValueError: a batch gets none by one of them.
     """
     for field, rate in rates.items():
         if rate is not None and rate * batch_interval < 1:

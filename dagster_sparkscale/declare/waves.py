@@ -71,9 +71,6 @@ def aligned(target: int, now: int, partitions: int, cores: int, *, minimum: int 
         partitions: of the stateful operators.
         cores: tasks that an executor runs at a time.
         minimum: never fewer, unless `target` is.
-
-    Raises:
-        ValueError: one of the numbers is below 1.
     """
     wanted, present = waves(partitions, target, cores), waves(partitions, now, cores)
     if target == now or (target > now and wanted == present):

@@ -51,12 +51,7 @@ def raised(log: str) -> str | None:
 
 
 def read_stopped(text: bytes | str) -> Stopped:
-    """Read what a driver has left. Unknown fields are passed over: it may be newer than this side.
-
-    Raises:
-        Malformed: the text is no JSON, or a field is missing or has another type; the error names
-            it.
-    """
+    """Read what a driver has left, as `typed_json.read` does: it may be newer than this side."""
     return read(_STOPPED, text)
 
 
@@ -64,7 +59,7 @@ def drained(stopped: Stopped) -> bool | None:
     """Whether nothing of a driver's queries was cut, and all processed that its receivers had
     received; None: of some it is not known, as of one that ended before it ran any: what the driver
     before it left to be done may be there still."""
-    told = [query.drained for query in stopped.queries]
-    if False in told:
+    known = [query.drained for query in stopped.queries]
+    if False in known:
         return False
-    return True if told and None not in told else None
+    return True if known and None not in known else None

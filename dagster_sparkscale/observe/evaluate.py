@@ -223,8 +223,8 @@ def _silent(
         if query.heard_at is None:
             continue
         # The batches come at once; the rest is from when the agent last looked at Spark.
-        told = [b.completed_at for b in status.batches if b.query == query.name]
-        seconds = status.now - max([query.heard_at, *told])
+        completed = [b.completed_at for b in status.batches if b.query == query.name]
+        seconds = status.now - max([query.heard_at, *completed])
         patience = SILENT_AFTER * max(window, intervals[query.name] / 1000)
         if seconds > patience:
             found.append((seconds, query.name))
@@ -287,10 +287,10 @@ def _at_least(active: Sequence[Query]) -> float | None:
 def _catching_up(batches: Iterable[Batch]) -> float | None:
     """Seconds of lag lost per second from the first of the batches that tells to the last; None
     if they do not span any time."""
-    told = [(b.completed_at, b.behind_ms) for b in batches if b.behind_ms is not None]
-    if not told:
+    known = [(b.completed_at, b.behind_ms) for b in batches if b.behind_ms is not None]
+    if not known:
         return None
-    (began, before), (ended, after) = min(told), max(told)
+    (began, before), (ended, after) = min(known), max(known)
     return (before - after) / 1000 / (ended - began) if ended > began else None
 
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 import dagster as dg
 from dagster import DagsterInstance
 
+from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import Minute, merged, restored
 
 _PAGE = 500

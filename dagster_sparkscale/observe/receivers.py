@@ -58,18 +58,19 @@ def relaunched_since(before: Status, now: Status) -> tuple[Relaunch, ...]:
     return tuple(each for each in now.relaunches if (each.stream_id, each.began_at) not in over)
 
 
-def in_words(told: Relaunch) -> str:
+def in_words(relaunch: Relaunch) -> str:
     """What became of a receiver that was away, as a person is told of it."""
-    came_from = "nowhere" if told.from_executor is None else f"executor {told.from_executor}"
-    line = f"receiver {told.stream_id}: {came_from} -> "
-    if told.to_executor is None:
-        return f"{line}runs nowhere ({told.cause})"
-    line += f"executor {told.to_executor} ({told.cause}"
-    if told.wanted not in (None, told.to_executor):
-        line += f", sent to {told.wanted}"
-    if told.away_seconds is None:
+    before = relaunch.from_executor
+    came_from = "nowhere" if before is None else f"executor {before}"
+    line = f"receiver {relaunch.stream_id}: {came_from} -> "
+    if relaunch.to_executor is None:
+        return f"{line}runs nowhere ({relaunch.cause})"
+    line += f"executor {relaunch.to_executor} ({relaunch.cause}"
+    if relaunch.wanted not in (None, relaunch.to_executor):
+        line += f", sent to {relaunch.wanted}"
+    if relaunch.away_seconds is None:
         return f"{line}; for how long it was away is not known)"
-    return f"{line}, away for {told.away_seconds:.2f} s)"
+    return f"{line}, away for {relaunch.away_seconds:.2f} s)"
 
 
 def rows(relaunches: Iterable[Relaunch]) -> list[dict[str, Any]]:

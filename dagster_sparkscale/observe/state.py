@@ -48,8 +48,7 @@ def last_change(status: Status, query: str | None = None) -> Reconfiguration | N
     if over:
         return over[-1]
     before = [q.state.last for q in status.queries if q.state and query in (None, q.name)]
-    told = [each for each in before if each is not None]
-    return max(told, key=lambda each: each.began_at, default=None)
+    return max(filter(None, before), key=lambda each: each.began_at, default=None)
 
 
 def in_progress(doing: Reconfiguration) -> str:

@@ -60,8 +60,8 @@ def whose(status: Status, query: str | None, allowed: float | None) -> str | Non
 
 def behind(active: Sequence[Query], name: str | None) -> float | None:
     """Seconds that the query of this name is behind."""
-    told = [q.behind_ms for q in active if q.name == name and q.behind_ms is not None]
-    return told[0] / 1000 if told else None
+    ms = next((q.behind_ms for q in active if q.name == name and q.behind_ms is not None), None)
+    return None if ms is None else ms / 1000
 
 
 def _at_limit(batches: Sequence[Batch]) -> bool:

@@ -20,8 +20,8 @@ from dagster_sparkscale import (
     StructuredStream,
 )
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import Minute, restored
 from dagster_sparkscale.watch.memory import Memory
 from tests.clusters.running import executors

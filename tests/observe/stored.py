@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.test_utils import freeze_time
 
+from dagster_sparkscale.markdown import hidden
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 
 

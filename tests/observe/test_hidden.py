@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observe.hidden import carried, hidden
+from dagster_sparkscale.markdown import carried, hidden
 
 values = st.recursive(
     st.none() | st.integers() | st.text(),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.markdown import carried, hidden
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.observe.minutes import (
     Minute,
     merged,

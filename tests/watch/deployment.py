@@ -8,8 +8,8 @@ import dagster as dg
 
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES, PREFIX
-from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.watch.fleet.events import fleet_key, stored_problems
 from dagster_sparkscale.watch.memory import Memory

@@ -11,8 +11,8 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.definitions import all_operations, build_defs
+from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES, STORY
-from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams

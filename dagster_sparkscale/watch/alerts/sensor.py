@@ -98,11 +98,7 @@ def alert_sensor(
 
 
 def _refuse_no_alerts(webhook: Any, name: Any, default_status: Any) -> None:
-    """Refuse arguments of which no alert sensor can be made.
-
-    Raises:
-        DeclarationError: one of these is not what it must be.
-    """
+    """Refuse arguments of which no alert sensor can be made."""
     if not isinstance(webhook, Webhook):
         raise DeclarationError(
             f"webhook: a {type(webhook).__name__}; must be a Webhook or a SlackWebhook"
@@ -144,10 +140,7 @@ def _send(
 
 
 def _refuse_unknown(cluster_key: str, repository: dg.RepositoryDefinition | None) -> None:
-    """
-    Raises:
-        DeclarationError: nothing among the definitions is about a cluster of that key.
-    """
+    """Refuse a key that no cluster has among the definitions."""
     if not carrying(STREAMS, cluster_key):
         return  # this Dagster can't tell which there are
     sensors = repository.sensor_defs if repository else ()
@@ -178,11 +171,8 @@ def _said(news: News | None, memory: AlertMemory, sent: int, why: str) -> str:
 
 
 def _lasting(after: Mapping[str, Any]) -> dict[str, float]:
-    """How long each problem must last that is told, seconds.
-
-    Raises:
-        DeclarationError: a problem that there is not, or what is no duration.
-    """
+    """How long each problem must last before it is reported, seconds; refuses another problem, and
+    what is no duration."""
     if not isinstance(after, Mapping):
         raise DeclarationError(
             f'after = {shown(after)}: must be a dict, such as {{"pinned": "30 min"}}'

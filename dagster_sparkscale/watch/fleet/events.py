@@ -16,9 +16,8 @@ from pydantic import TypeAdapter
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.in_flight import in_flight
-from dagster_sparkscale.markdown import INLINE, clock, fitted
+from dagster_sparkscale.markdown import INLINE, carried, clock, fitted, hidden
 from dagster_sparkscale.names import FLEET, scoped
-from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
 from dagster_sparkscale.watch.fleet.news import WORDS, News
@@ -110,11 +109,11 @@ def fleet_event(
         }
         for row, problem, each in memory.standing(fleet, now)
     ]
-    told = observation(key, fleet, standing, owner, now)
-    if ALL_STREAMS in told.metadata and not memory.whole_is_due(now):
+    event = observation(key, fleet, standing, owner, now)
+    if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
         elsewhere = f"in the event of {clock(memory.whole_at)}"
-        told = told.with_metadata({**told.metadata, ALL_STREAMS: elsewhere})
-    yield told
+        event = event.with_metadata({**event.metadata, ALL_STREAMS: elsewhere})
+    yield event
 
 
 def observation(
@@ -170,8 +169,8 @@ def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | No
 
 def stored_problems(observation: dg.AssetObservation) -> str | None:
     """The problems that alerts are made of, as JSON; None where there are none to be read."""
-    told = observation.metadata.get(FOR_ALERTS)
-    return carried(told.value) if told is not None else None
+    stored = observation.metadata.get(FOR_ALERTS)
+    return carried(stored.value) if stored is not None else None
 
 
 def _in_words(problem: Mapping[str, Any]) -> str:

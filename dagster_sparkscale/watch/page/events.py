@@ -17,9 +17,9 @@ from dagster import DagsterInstance
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import bounds_in_force
+from dagster_sparkscale.markdown import hidden
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.findings import Health
-from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.private_dagster import stored_outcomes
