@@ -12,9 +12,9 @@ from typing import Any
 
 from .batches.dstreams import DStreams, ended
 from .batches.queries import Queries
-from .batches.reports import Input
-from .batches.structured import Label, StructuredStreaming
-from .batches.tracked import KnownState, Lag
+from .batches.reports import DoneBatch
+from .batches.structured import StructuredStreaming
+from .batches.tracked import KnownState, Lag, NewQuery
 from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
@@ -56,17 +56,13 @@ class Agent:
         of_parts = (look for part in self._parts for look in part.looks)
         return (self._executors.look, *of_parts, self._graph, self._triggers)
 
-    def _completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> Batch:
+    def _completed(self, done: DoneBatch) -> Batch:
         for part in self._parts:
-            batch = part.completed(batch, interval_ms, inputs, queues)
-        return batch
+            done = replace(done, batch=part.completed(done))
+        return done.batch
 
-    def _before_query(
-        self, session: Any, options: Mapping[str, str], table: str | None, label: Label
-    ) -> KnownState | None:
-        known = [part.before_query(session, options, table, label) for part in self._parts]
+    def _before_query(self, query: NewQuery) -> KnownState | None:
+        known = [part.before_query(query) for part in self._parts]
         return next((each for each in known if each is not None), None)
 
     def _lag(self) -> Lag:

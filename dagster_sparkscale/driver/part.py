@@ -3,13 +3,12 @@
 The agent names no capability. `main.py` puts its parts together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .batches.history import History
-from .batches.reports import Input
-from .batches.structured import Label
-from .batches.tracked import KnownState, Lag
+from .batches.reports import DoneBatch
+from .batches.tracked import KnownState, Lag, NewQuery
 from .begin.options import Options
 from .executors.control import ExecutorControl
 from .operation_order import Admission
@@ -66,16 +65,13 @@ class Part:
         """
         return SELDOM
 
-    def completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> Batch:
-        """A batch has completed; returns it with what this part adds (`queries.Completed`)."""
-        return batch
+    def completed(self, done: DoneBatch) -> Batch:
+        """A batch has completed; returns it with what this part adds."""
+        return done.batch
 
-    def before_query(
-        self, session: Any, options: Mapping[str, str], table: str | None, label: Label
-    ) -> KnownState | None:
-        """Prepare a query that the program is about to start, as `StructuredStreaming` has it."""
+    def before_query(self, query: NewQuery) -> KnownState | None:
+        """Prepare a query that the program is about to start; returns what is known of its state.
+        What it raises keeps the query from starting."""
         return None
 
     def lag(self) -> Lag | None:

@@ -10,7 +10,7 @@ import pytest
 
 from dagster_sparkscale.driver.backpressure.part import BackpressurePart
 from dagster_sparkscale.driver.backpressure.rates import Rates
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.live_limits import live_limits
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.spark.looks import Reading
@@ -66,9 +66,9 @@ def test_the_limits_that_a_stream_had_are_there_before_its_program_runs(rates: R
 def test_estimates_are_found_once_they_are_stated(rates: Rates) -> None:
     work = begin(rates, {})
     batch = Batch("q", completed_at=9e8, processing_ms=10, records=100)
-    told = work.completed(batch, 1000, [Input("clicks", 100, 100, True)], False)
+    told = work.completed(DoneBatch(batch, 1000, (Input("clicks", 100, 100, True),), False))
     assert (told.limit, told.executors, told.cold) == (100, 3, False)
-    work.completed(batch, 1000, [Input("clicks", 100, 100, True)], False)
+    work.completed(DoneBatch(batch, 1000, (Input("clicks", 100, 100, True),), False))
     [limit] = work.answer()["limits"]
     assert limit.source == "clicks" and limit.estimator == "work"
     rates.keep()
@@ -128,7 +128,7 @@ def test_a_batch_that_can_t_be_judged_costs_the_limits_alone(
     work = begin(rates, {})
     batch = Batch("q", completed_at=9e8, processing_ms=-10, records=100)
     for _ in range(2):
-        assert work.completed(batch, 1000, [Input("clicks", 100)], False).records == 100
+        assert work.completed(DoneBatch(batch, 1000, (Input("clicks", 100),), False)).records == 100
     said = "".join(capfd.readouterr())
     assert said.count("limits stay as they are, as a batch can't be judged") == 1
     assert "processing_ms = -10" in said
@@ -150,5 +150,5 @@ def test_what_spark_s_settings_let_receivers_take_is_known(rates: Rates) -> None
         },
     )
     batch = Batch("dstream", completed_at=9e8, processing_ms=10, records=70, batch_id=9 * 10**11)
-    told = work.completed(batch, 2000, [Input("receiver-0", 70, receiver=True)], True)
+    told = work.completed(DoneBatch(batch, 2000, (Input("receiver-0", 70, receiver=True),), True))
     assert told.limit == 140

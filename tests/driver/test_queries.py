@@ -261,7 +261,7 @@ def test_a_batch_stands_at_the_limit_of_its_sources_options_once_that_is_known()
 
 
 def test_a_limit_that_is_known_otherwise_goes_before_that_of_options() -> None:
-    told = Told(completed=lambda batch, *_: replace(batch, limit=7.0))
+    told = Told(completed=lambda done: replace(done.batch, limit=7.0))
     told.started()
     told.batch(0, 1, 0, rows=100)
     told.queries.note("run", most_rows=100.0)

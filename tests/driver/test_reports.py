@@ -12,6 +12,7 @@ from dagster_sparkscale.driver.batches.progress import backlog
 from dagster_sparkscale.driver.batches.reports import (
     MOST_INPUTS,
     NOTHING_TOLD,
+    DoneBatch,
     Input,
     SourceReport,
     combine,
@@ -217,9 +218,9 @@ def test_what_all_sources_gave_a_batch() -> None:
 def test_who_is_told_of_a_batch_adds_to_it() -> None:
     heard: list[Any] = []
 
-    def completed(batch: Any, interval_ms: int, inputs: Any, queues: bool) -> Any:
-        heard.append((batch.batch_id, interval_ms, inputs, queues))
-        return replace(batch, executors=3, limit=9.0)
+    def completed(done: DoneBatch) -> Any:
+        heard.append((done.batch.batch_id, done.interval_ms, done.inputs, done.queues))
+        return replace(done.batch, executors=3, limit=9.0)
 
     told = Told(completed=completed)
     told.started()

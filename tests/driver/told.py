@@ -18,7 +18,7 @@ class Told:
     """A query whose events are told, by seconds since T0."""
 
     def __init__(
-        self, interval_ms: int = 3 * SECOND, completed: Completed = lambda batch, *_: batch
+        self, interval_ms: int = 3 * SECOND, completed: Completed = lambda done: done.batch
     ) -> None:
         self.history = History()
         self.now = 0.0

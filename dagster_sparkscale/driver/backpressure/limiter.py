@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.live_limits import ESTIMATED, EVERY
 from dagster_sparkscale.driver.wire import Batch, Limit
 
@@ -179,49 +179,36 @@ class Limiter:
 
     # What batches tell.
 
-    def limit_of(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> float | None:
-        """What `Batch.limit` says of a batch; its arguments are as `completed` has them."""
+    def limit_of(self, done: DoneBatch) -> float | None:
+        """What `Batch.limit` says of a batch."""
         with self._lock:
-            allowed = [self._allowed(each, batch, interval_ms, queues) for each in inputs]
+            allowed = [self._allowed(each, done) for each in done.inputs]
         known = [each for each in allowed if each is not None]
         return sum(known) if known and len(known) == len(allowed) else None
 
-    def _allowed(self, each: Input, batch: Batch, interval_ms: int, queues: bool) -> float | None:
+    def _allowed(self, each: Input, done: DoneBatch) -> float | None:
         if not each.receiver:
             return each.limit
         source = self._source(each.source or "", receiver=True)
-        rate = source.while_collected(batch, interval_ms, queues)
-        return None if rate is None else rate * interval_ms / 1000
+        rate = source.while_collected(done)
+        return None if rate is None else rate * done.interval_ms / 1000
 
-    def completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> None:
-        """A batch is done.
-
-        Args:
-            batch: with its limit, and whether it was cold.
-            interval_ms: of its query.
-            inputs: what each source gave it; none of them if that is not known.
-            queues: whether batches are formed at each interval and wait for each other, as those of
-                DStreams are. Others are planned when the one before is done.
+    def completed(self, done: DoneBatch) -> None:
+        """Learn from a batch, with its limit, and whether it was cold.
 
         Raises:
             ValueError: an estimator can't take these numbers.
         """
-        inputs = [_as_limited(each) for each in inputs]
+        done = replace(done, inputs=tuple(map(_as_limited, done.inputs)))
         with self._lock:
-            for each in inputs:
+            for each in done.inputs:
                 if each.source is not None:
-                    source = self._source(each.source, each.receiver)
-                    source.took(each, batch, interval_ms, queues)
-            if self._plan is not None and inputs:
-                cores = self._batch_cores(batch)
-                measured = partial(_measured, batch, interval_ms, queues, cores)
+                    self._source(each.source, each.receiver).took(each, done)
+            if self._plan is not None and done.inputs:
+                measured = partial(_measured, done, self._batch_cores(done.batch))
                 each_alone = self._plan.estimator == "pid"
                 estimate = self._estimate_each if each_alone else self._estimate_all
-                estimate(self._plan, batch, inputs, measured)
+                estimate(self._plan, done, measured)
 
     def _batch_cores(self, batch: Batch) -> int | None:
         """Cores that batches have: each receiver takes those of a task. 1 where they take all."""
@@ -234,21 +221,18 @@ class Limiter:
         names = {each.source for each in inputs if each.source and plan.limits(each.source)}
         return [self._sources[name] for name in sorted(names)]
 
-    def _estimate_each(
-        self, plan: EstimatorPlan, batch: Batch, inputs: Sequence[Input], measured: Measured
-    ) -> None:
+    def _estimate_each(self, plan: EstimatorPlan, done: DoneBatch, measured: Measured) -> None:
         """Feed an estimator for each source with its records alone, as Spark does."""
-        for source in self._limited(plan, inputs):
-            records = sum(each.records for each in inputs if each.source == source.name)
+        for source in self._limited(plan, done.inputs):
+            records = sum(each.records for each in done.inputs if each.source == source.name)
             estimator = self._estimator(f"source {source.name}", 1, plan)
             found = estimator.completed(measured(records))
             if found is not None:
-                source.estimated(found.rate, batch.completed_at, found.reason)
+                source.estimated(found.rate, done.batch.completed_at, found.reason)
 
-    def _estimate_all(
-        self, plan: EstimatorPlan, batch: Batch, inputs: Sequence[Input], measured: Measured
-    ) -> None:
+    def _estimate_all(self, plan: EstimatorPlan, done: DoneBatch, measured: Measured) -> None:
         """One estimator for all sources of the query, whose total they share."""
+        batch, inputs = done.batch, done.inputs
         limited = self._limited(plan, inputs)
         if not limited:
             return
@@ -360,15 +344,14 @@ def _as_limited(each: Input) -> Input:
     return replace(each, records=each.limit)
 
 
-def _measured(
-    batch: Batch, interval_ms: int, queues: bool, cores: int | None, records: int
-) -> MeasuredBatch:
+def _measured(done: DoneBatch, cores: int | None, records: int) -> MeasuredBatch:
+    batch = done.batch
     return MeasuredBatch(
         completed_at=batch.completed_at,
         records=records,
         processing_ms=batch.processing_ms,
-        interval_ms=interval_ms,
-        scheduling_ms=batch.scheduling_ms if queues else None,
+        interval_ms=done.interval_ms,
+        scheduling_ms=batch.scheduling_ms if done.queues else None,
         cores=cores,
         limit=batch.limit,
         failed=batch.failed,

@@ -2,11 +2,11 @@
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, shown
@@ -137,18 +137,15 @@ class BackpressurePart(Part):
         self._file.ask()
         self._receivers.ask()
 
-    def completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> Batch:
-        """Take a completed batch, as `queries.Completed`. Never raises: Spark's bus of events is
-        waiting."""
+    def completed(self, done: DoneBatch) -> Batch:
+        """Take a completed batch. Never raises: Spark's bus of events is waiting."""
+        batch = done.batch
         try:
             executors, self._limiter.cores = self._registered()
             batch = replace(batch, executors=executors)
-            limit = self._limiter.limit_of(batch, interval_ms, inputs, queues)
-            batch = replace(batch, limit=limit)
-            seen = replace(batch, cold=self._history.would_be_cold(batch))
-            self._limiter.completed(seen, interval_ms, inputs, queues)
+            batch = replace(batch, limit=self._limiter.limit_of(replace(done, batch=batch)))
+            cold = self._history.would_be_cold(batch)
+            self._limiter.completed(replace(done, batch=replace(batch, cold=cold)))
             self.changed()
         except Exception as error:
             lost = f"{type(error).__name__}: {error}"

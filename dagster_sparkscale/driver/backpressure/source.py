@@ -4,9 +4,9 @@ import re
 from collections import deque
 from collections.abc import Mapping
 
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.live_limits import EVERY
-from dagster_sparkscale.driver.wire import RECEIVER, Batch
+from dagster_sparkscale.driver.wire import RECEIVER
 
 from .timeline import Timeline
 
@@ -94,25 +94,27 @@ class Source:
     def estimated(self, rate: float, at: float, reason: str) -> None:
         self.estimate, self.estimated_at, self.reason = rate, at, reason
 
-    def while_collected(self, batch: Batch, interval_ms: int, queues: bool) -> float | None:
+    def while_collected(self, done: DoneBatch) -> float | None:
         """The highest rate that was in force while the records of a batch were taken; None: none,
         or not known."""
-        if queues and batch.batch_id is not None:  # the batch's time, when they were all there
+        batch = done.batch
+        if done.queues and batch.batch_id is not None:  # the batch's time: they were all there
             end = batch.batch_id / 1000
-            return self.stated.highest(end - interval_ms / 1000 - LATE_S, end)
+            return self.stated.highest(end - done.interval_ms / 1000 - LATE_S, end)
         return self.stated.highest(
             batch.completed_at - batch.processing_ms / 1000, batch.completed_at
         )
 
-    def took(self, given: Input, batch: Batch, interval_ms: int, queues: bool) -> None:
+    def took(self, given: Input, done: DoneBatch) -> None:
         """Note what the source gave to a batch of its query."""
+        batch, interval_ms = done.batch, done.interval_ms
         self.query, self.interval_ms = batch.query, interval_ms
         self.records, self.processing_ms = given.records, batch.processing_ms
         self.scheduling_ms = batch.scheduling_ms
         rate = 1000 * given.records / interval_ms
         before = rate if self.recent is None else self.recent
         self.recent = RECENTLY * rate + (1 - RECENTLY) * before
-        allowed = self.while_collected(batch, interval_ms, queues)
+        allowed = self.while_collected(done)
         self.wants_more = allowed is None or rate >= FULL * allowed
         if self.receiver:
             self._judge(given.records, allowed, interval_ms / 1000)

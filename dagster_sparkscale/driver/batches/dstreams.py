@@ -17,7 +17,7 @@ from dagster_sparkscale.driver.wire import RECEIVER, REPORTS, Batch, Query
 
 from .history import LIMIT, History
 from .queries import Completed
-from .reports import MOST_INPUTS, NOTHING_TOLD, Input, SourceReport, combine, read_report
+from .reports import MOST_INPUTS, NOTHING_TOLD, DoneBatch, Input, SourceReport, combine, read_report
 
 QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
@@ -32,7 +32,7 @@ class DStreams:
         history: History,
         private: PrivateSpark,
         clock: Callable[[], float] = time.time,
-        completed: Completed = lambda batch, *_: batch,
+        completed: Completed = lambda done: done.batch,
     ) -> None:
         self._jvm = jvm
         self._completed_batch = completed
@@ -119,7 +119,8 @@ class DStreams:
             behind = self._report.behind_ms if batch is unseen[-1][0] else None
             batch = replace(batch, behind_ms=behind)
             inputs = inputs_of(data, lambda stream: self._is_receiver(listener, stream))
-            self._history.add(self._completed_batch(batch, self._interval_ms, inputs, True))
+            done = DoneBatch(batch, self._interval_ms, inputs, queues=True)
+            self._history.add(self._completed_batch(done))
 
     def _is_receiver(self, listener: Any, stream: int) -> bool:
         if stream not in self._receivers and listener.receiverInfo(stream).isDefined():

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,11 @@ from dagster_sparkscale.driver.wire import Batch, Query
 
 from .history import History
 from .progress import limit_by_options, milliseconds, planning, state_of, why_it_died
-from .reports import NOTHING_TOLD, Input, inputs_of
+from .reports import NOTHING_TOLD, DoneBatch, inputs_of
 from .tracked import KnownState, Lag, TrackedQuery
 
-Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]
-"""Is called with each batch that has completed, the interval of its query in milliseconds, what its
-sources gave it, and whether batches wait for each other. Returns it with what was known then."""
+Completed = Callable[[DoneBatch], Batch]
+"""Is called with each batch that has completed; returns it with what was known then."""
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
@@ -45,7 +44,7 @@ class Queries:
         history: History,
         interval_ms: int,
         clock: Callable[[], float] = time.time,
-        completed: Completed = lambda batch, *_: batch,
+        completed: Completed = lambda done: done.batch,
         lag: Callable[[], Lag] = Lag,
     ) -> None:
         self._history, self._lag = history, lag
@@ -114,7 +113,7 @@ class Queries:
                 behind_ms=query.report.behind_ms,
                 planning_ms=planning(durations, took),
             )
-            batch = self._completed(batch, interval, inputs_of(progress), False)
+            batch = self._completed(DoneBatch(batch, interval, inputs_of(progress)))
             if batch.limit is None:
                 batch = replace(batch, limit=limit_by_options(query.most_rows, progress))
             self._history.add(batch)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from dagster_sparkscale.driver.wire import Batch
+
 from .offsets import json_object, whole_number
 
 _LONGEST_NAME = 255
@@ -41,6 +43,20 @@ class Input:
     """Whether it tells which limit it keeps to."""
     receiver: bool = False
     """Whether a receiver has it: limits are told to that one, and not looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBatch:
+    """A batch that has completed, and what its sources gave it."""
+
+    batch: Batch
+    interval_ms: int
+    """The interval of its query."""
+    inputs: tuple[Input, ...] = ()
+    """None of them if that is not known."""
+    queues: bool = False
+    """Whether batches are formed at each interval and wait for each other, as those of DStreams
+    are. Others are planned when the one before is done."""
 
 
 MOST_INPUTS = 100

@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.spark.jvm import Lifetime
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
-from .tracked import KnownState
+from .tracked import KnownState, NewQuery
 
 T = TypeVar("T")
 
@@ -33,9 +33,7 @@ _OUTPUT = {"start": "path", "toTable": "tableName"}
 """The first of these arguments."""
 
 
-Label = Callable[[str, str], str]
-"""What the agent will call a query, by its name and its id."""
-BeforeQuery = Callable[[Any, Mapping[str, str], str | None, Label], KnownState | None]
+BeforeQuery = Callable[[NewQuery], KnownState | None]
 
 
 class QueryListener:
@@ -77,14 +75,12 @@ class StructuredStreaming:
     """Every session's `org.apache.spark.sql.streaming.StreamingQueryManager` that runs queries.
 
     Args:
-        before_query: prepares each query that the program is about to start. It has its
-            SparkSession, the options of its writer, the table that it writes to (None: it is
-            started by `start`), and what the agent will call it. Returns what is known of its
-            state; what it raises keeps the query from starting.
+        before_query: prepares each query that the program is about to start, and returns what is
+            known of its state; what it raises keeps the query from starting.
     """
 
     def __init__(
-        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = lambda *_: None
+        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = lambda _: None
     ) -> None:
         self._queries, self._before_query = queries, before_query
         self._private = private
@@ -141,7 +137,7 @@ class StructuredStreaming:
             every[_OUTPUT[by]] = args[0]
         texts = {name: str(value) for name, value in every.items() if value is not None}
         table = texts.get(_OUTPUT["toTable"]) if by == "toTable" else None
-        return self._before_query(writer._spark, texts, table, self._queries.label)
+        return self._before_query(NewQuery(writer._spark, texts, table, self._queries.label))
 
     def _note_state(self, query: Any, known: KnownState | None) -> None:
         if known is not None:

@@ -1,7 +1,7 @@
 """One Structured Streaming query as its events tell of it, and what is known of it besides; without
 Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -38,6 +38,20 @@ class Lag:
 
     def end(self) -> None:
         """The query has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuery:
+    """A query that the program is about to start."""
+
+    session: Any
+    """Its SparkSession."""
+    options: Mapping[str, str]
+    """The options of its writer."""
+    table: str | None = None
+    """The table that it writes to; None: it is started by `start`."""
+    label: Callable[[str, str], str] = lambda name, _id: name
+    """What the agent will call it, by its name and its id."""
 
 
 class KnownState(Protocol):

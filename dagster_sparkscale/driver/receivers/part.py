@@ -1,11 +1,11 @@
 """Receivers in the agent: where they run, requests to move one, and what each takes."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch
 from dagster_sparkscale.driver.executors.guard import Going, Guard, Held
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, Request, shown
@@ -33,11 +33,9 @@ class ReceiversPart(Part, Guard):
         self.looks = (self.look,)
         self.routes = {("POST", "/v1/receivers/{stream}/move"): self._move}
 
-    def completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> Batch:
-        self._rates.completed(batch, interval_ms, inputs)
-        return batch
+    def completed(self, done: DoneBatch) -> Batch:
+        self._rates.completed(done)
+        return done.batch
 
     def answer(self) -> Mapping[str, Any]:
         seen = self.look.seen

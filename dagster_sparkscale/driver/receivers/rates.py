@@ -1,10 +1,9 @@
 """How much each receiver took of late. Pure: no Spark, no clock."""
 
 from collections import deque
-from collections.abc import Sequence
 
-from dagster_sparkscale.driver.batches.reports import Input
-from dagster_sparkscale.driver.wire import RECEIVER, Batch
+from dagster_sparkscale.driver.batches.reports import DoneBatch
+from dagster_sparkscale.driver.wire import RECEIVER
 
 WINDOW_MS = 30_000
 """What the latest batches took in that time counts, of one batch at least."""
@@ -20,16 +19,16 @@ class ReceiverRates:
         """The time and the interval of each batch, in ms, and the records of its receivers."""
         self._rates: dict[int, float] = {}
 
-    def completed(self, batch: Batch, interval_ms: int, inputs: Sequence[Input]) -> None:
+    def completed(self, done: DoneBatch) -> None:
         """A batch has completed."""
         taken = {
             int(given.source.removeprefix(RECEIVER)): given.records
-            for given in inputs
+            for given in done.inputs
             if given.receiver and given.source is not None
         }
-        if not taken or batch.batch_id is None:
+        if not taken or done.batch.batch_id is None:
             return
-        self._batches.append((batch.batch_id, interval_ms, taken))
+        self._batches.append((done.batch.batch_id, done.interval_ms, taken))
         newest = max(time for time, _, _ in self._batches)
         while newest - self._batches[0][0] >= WINDOW_MS:
             self._batches.popleft()

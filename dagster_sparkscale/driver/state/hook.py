@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
@@ -75,20 +76,8 @@ class StateHook:
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
         return tuple(report.change for report in self._reports.values())
 
-    def before_start(
-        self,
-        session: Any,
-        options: Mapping[str, str],
-        table: str | None = None,
-        label: Callable[[str, str], str] = lambda name, _id: name,
-    ) -> "Known | None":
+    def before_start(self, query: NewQuery) -> "Known | None":
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
-
-        Args:
-            session: the SparkSession of the query.
-            options: of its writer.
-            table: the table that the query writes to; None: it is started by `start`.
-            label: what the agent will call it, by its name and its id.
 
         Returns:
             What is known of its state; None where it has no checkpoint of its own, or nothing can
@@ -98,32 +87,26 @@ class StateHook:
             Exception: it must not be started: what an earlier driver has begun of its state can't
                 be put back now, or it can't be told whether one has.
         """
-        given = {name.lower(): value for name, value in options.items()}
-        name = given.get("queryname")
-        checkpoint = given.get(CHECKPOINT.lower())
+        # Spark takes the names of options in any case.
+        query = replace(query, options={name.lower(): it for name, it in query.options.items()})
+        name = query.options.get("queryname")
+        checkpoint = query.options.get(CHECKPOINT.lower())
         if checkpoint is None:
-            common = session.conf.get(CHECKPOINTS, None)
+            common = query.session.conf.get(CHECKPOINTS, None)
             if not common or not name:
                 return None  # a temporary one, or an unnamed query's, which is a new one each time
             checkpoint = f"{common.rstrip('/')}/{name}"
         with self._lock:
-            return self._prepare(session, checkpoint, name, given.get("path"), table, label)
+            return self._prepare(query, checkpoint, name)
 
-    def _prepare(
-        self,
-        session: Any,
-        checkpoint: str,
-        name: str | None,
-        output: str | None,
-        table: str | None,
-        label: Callable[[str, str], str],
-    ) -> "Known | None":
+    def _prepare(self, query: NewQuery, checkpoint: str, name: str | None) -> "Known | None":
+        session = query.session
         try:
             folder = Folder(session, checkpoint)
             journal = Journal(folder)
             # A new one has no id yet; there is nothing to be changed of it.
             id = read_id(folder) or ""
-            called = label(name or id or folder.path.rpartition("/")[2], id)
+            called = query.label(name or id or folder.path.rpartition("/")[2], id)
             there = journal.there
         except Exception as error:
             if self._declared.key_groups is not None:
@@ -141,7 +124,9 @@ class StateHook:
             return begun
 
         def pass_over(batch: int) -> None:
-            into = output if table is None else sink.location(session, table)
+            into = query.options.get("path")
+            if query.table is not None:
+                into = sink.location(session, query.table)
             if into is not None:
                 sink.pass_over(session, into, batch)
 

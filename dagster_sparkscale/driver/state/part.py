@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dagster_sparkscale.driver.batches.structured import Label
+from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.part import Core, Part
 
 from .hook import Known, StateHook, declared
@@ -24,11 +24,9 @@ class StatePart(Part):
             lambda: self._admission.phase in ("stopping", "ended"),
         )
 
-    def before_query(
-        self, session: Any, options: Mapping[str, str], table: str | None, label: Label
-    ) -> Known | None:
+    def before_query(self, query: NewQuery) -> Known | None:
         assert self._hook is not None
-        return self._hook.before_start(session, options, table, label)
+        return self._hook.before_start(query)
 
     def answer(self) -> Mapping[str, Any]:
         return {"reconfigurations": self._hook.reconfigurations if self._hook else ()}

@@ -1,11 +1,11 @@
 """Tasks in the agent: what they take, of each executor and of the longest stages."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dagster_sparkscale.driver.batches.history import LIMIT
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.spark.features import TASKS
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
@@ -38,9 +38,8 @@ class TasksPart(Part):
             self._stretches = add(self._stretches, new, self._seconds)
         return sums(self._stretches, tuple(self._batches))
 
-    def completed(
-        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
-    ) -> Batch:
+    def completed(self, done: DoneBatch) -> Batch:
+        batch = done.batch
         if batch.processing_ms > 0:
             ended = int(batch.completed_at * 1000)
             self._batches.append((ended - batch.processing_ms, ended))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dagster_sparkscale.driver.backpressure.limiter import Limiter
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.wire import Batch, Limit
 
 RECORDS, RATE, SPAN = "maxRecordsPerTrigger", "maxRate", "maxSpanPerTrigger"
@@ -38,9 +38,9 @@ class Stream:
             batch_id=round(self.now * 1000) if queues else self.batches,
             **fields,
         )
-        limit = self.limiter.limit_of(batch, self.interval_ms, inputs, queues)
-        batch = replace(batch, limit=limit)
-        self.limiter.completed(batch, self.interval_ms, inputs, queues)
+        done = DoneBatch(batch, self.interval_ms, inputs, queues)
+        batch = replace(batch, limit=self.limiter.limit_of(done))
+        self.limiter.completed(replace(done, batch=batch))
         self.file = self.limiter.content(self.given)
         return batch
 

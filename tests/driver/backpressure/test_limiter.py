@@ -4,7 +4,7 @@ import pytest
 
 from dagster_sparkscale.driver.backpressure.limiter import MOST_SOURCES
 from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.wire import Batch, Limit
 from tests.driver.backpressure.limited import RATE, RECORDS, SPAN, Stream, clicks
 
@@ -222,8 +222,8 @@ class TestEstimates:
                 records=int(before),
                 batch_id=round(1000 * stream.now),
             )
-            given = [clicks(int(before), int(before))]
-            stream.limiter.completed(waited, 1000, given, queues)
+            given = (clicks(int(before), int(before)),)
+            stream.limiter.completed(DoneBatch(waited, 1000, given, queues))
             rates[queues] = stream.limit().rate / before
         assert rates[True] < 0.7 and rates[False] > 0.9
 

@@ -4,7 +4,7 @@ import pytest
 
 from dagster_sparkscale.driver.backpressure.limiter import MOST_SOURCES
 from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
-from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.wire import Batch
 from tests.driver.backpressure.limited import BEGAN, RATE, RECORDS, Stream, clicks, received
 
@@ -65,7 +65,7 @@ class TestTaken:
         stream.limiter.noted(0, 5.0)
         formed = round(1000 * (BEGAN + 30))
         batch = Batch("q", completed_at=stream.now, processing_ms=9, records=1000, batch_id=formed)
-        assert stream.limiter.limit_of(batch, 10_000, [received(1000)], True) == 1000
+        assert stream.limiter.limit_of(DoneBatch(batch, 10_000, (received(1000),), True)) == 1000
 
 
 class TestLimitOfABatch:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.state import hook, layout, reconfigure
 from dagster_sparkscale.driver.state.hook import MOST_TOLD, Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
@@ -29,7 +30,7 @@ def _on_this_disk(monkeypatch):
 
 def started(its: StateHook, place: Path, name: str = "counts") -> hook.Known | None:
     options = {"checkpointLocation": str(place), "queryName": name}
-    return its.before_start(Session(), options)
+    return its.before_start(NewQuery(Session(), options))
 
 
 def begin(place: Path) -> None:

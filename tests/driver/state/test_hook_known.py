@@ -7,6 +7,7 @@ import pytest
 
 from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.batches.queries import Queries
+from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.state import hook, layout
 from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
@@ -45,7 +46,8 @@ def before_start(
     its: StateHook, spark: Spark, place: Path, table: str | None = None, **options: str
 ) -> hook.Known | None:
     with spark.playing():
-        return its.before_start(spark, {"checkpointLocation": str(place), **options}, table)
+        options = {"checkpointLocation": str(place), **options}
+        return its.before_start(NewQuery(spark, options, table))
 
 
 def known(place: Path, declared: Declared, **conf: str) -> hook.Known:
@@ -62,7 +64,7 @@ class TestWhichCheckpoint:
     def started(self, options: dict[str, str], **conf: str) -> hook.Known | None:
         spark = Spark(Disk(Path("/nowhere")))
         spark.conf |= conf
-        return StateHook("4.3.0", Declared()).before_start(spark, options)
+        return StateHook("4.3.0", Declared()).before_start(NewQuery(spark, options))
 
     def test_that_of_the_option_however_it_is_written(self, place):
         found = self.started({"CHECKPOINTlocation": str(place)})
@@ -105,7 +107,7 @@ class TestWhoIsMeant:
             spark = Spark(Disk(tmp_path / id))
             with spark.playing():
                 options = {"checkpointLocation": str(tmp_path / id), "queryName": "counts"}
-                its.before_start(spark, options, None, queries.label)
+                its.before_start(NewQuery(spark, options, None, queries.label))
             at = "2026-01-01T00:00:00.000Z"
             queries.started({"name": "counts", "id": id, "runId": id, "timestamp": at})
         assert [each.name for each in queries.listed({})] == ["counts", "counts d2f1a3b4"]
