@@ -40,7 +40,7 @@ def news(status: Status) -> Mapping[str, str]:
 
 def of_receivers(status: Status | None) -> str:
     """Each receiver in a table, and how many each executor has. Empty where there are none, or that
-    can't be move."""
+    is not known."""
     if status is None or not status.receivers:
         return ""
     below = f"\n\nreceivers of executors: {fitted(spread(status) or DASH, 200)}"
