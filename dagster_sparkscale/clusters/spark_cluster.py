@@ -7,15 +7,16 @@ launch                the cluster manager's own
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.records import starts
 from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare import checkpoints, drift
@@ -77,20 +78,9 @@ class SparkCluster(ClusterManager):
         """
 
     @abstractmethod
-    def launching(
-        self,
-        stream: Stream,
-        program: Any,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
         """Look up all that a launch needs, before the stream gets its next epoch. The returned call
         launches the driver, once the stream has the epoch.
-
-        Args:
-            program: the result of `program_of`.
-            arguments: the arguments of the program.
-            more: Spark settings of this one start, over all others.
 
         Raises:
             ClusterError: something is missing; nothing was started. From the call: the driver could
@@ -131,13 +121,12 @@ class SparkCluster(ClusterManager):
     ) -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
-        program = self.program_of(stream)
-        arguments = stream.program_arguments()
+        call = Invocation(stream, self.program_of(stream), stream.program_arguments(), settings)
         checkpoint = self._checkpoint(stream)
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
-        launch = self.launching(stream, program, arguments, settings or None)
+        launch = self.launching(call)
         start = starts.begin(
             self.store(),
             lease,

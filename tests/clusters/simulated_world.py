@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Claim, Process, Record
 from dagster_sparkscale.driver.begin.fence import Mark, why_not
 
@@ -16,7 +16,7 @@ class Launched:
     """A supervisor and its driver."""
 
     stream: str
-    start: Start
+    start: EpochStart
     host: str
     phase: str = "spawned"
     """`spawned`, `looked` (at the record, and may start), `told` (that it takes the checkpoint),

@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.starts import (
     ATTEMPT,
     Drivers,
-    Start,
+    EpochStart,
     attempted,
     begin,
     last_refusal,
@@ -43,7 +43,9 @@ class Side:
     def lease(self, stream: str) -> AbstractContextManager[Lease]:
         return leases.hold(self.store, stream, f"start of {stream}", 0.0)
 
-    def begin(self, lease: Lease, checkpoint: str | None = PLACE, cause: str = "manual") -> Start:
+    def begin(
+        self, lease: Lease, checkpoint: str | None = PLACE, cause: str = "manual"
+    ) -> EpochStart:
         return begin(
             self.store, lease, self.drivers(), cause=cause, checkpoint=checkpoint, declared={}
         )
@@ -55,7 +57,9 @@ class Side:
 
         return Drivers(runs, lambda *driver: driver in self.took, self.lease)
 
-    def start(self, stream: str, checkpoint: str | None = PLACE, cause: str = "manual") -> Start:
+    def start(
+        self, stream: str, checkpoint: str | None = PLACE, cause: str = "manual"
+    ) -> EpochStart:
         with self.lease(stream) as lease:
             return self.begin(lease, checkpoint, cause)
 
@@ -94,7 +98,7 @@ def test_a_copy_of_what_is_remembered_never_steps_over_the_originals_mark(
     """Whether its starts fail before they come to the checkpoint, or work on another meanwhile."""
     files = Files()
 
-    def drive(on: Side, start: Start) -> None:
+    def drive(on: Side, start: EpochStart) -> None:
         mine = Mark("clicks", start.record.id, start.record.epoch, f"{on}", 1.0, "here")
         tell = partial(on.took.add, ("clicks", start.record.epoch))
         Fence(files, mine, start.succeeds, tell).take()
@@ -212,7 +216,7 @@ def test_while_another_stream_is_being_started_its_checkpoint_is_not_taken(side:
 def test_of_two_that_want_a_free_checkpoint_at_once_one_gets_it(side: Side) -> None:
     side.start("clicks")
     other = Side(side.store.state_dir)
-    quicker: list[Start] = []
+    quicker: list[EpochStart] = []
 
     def overtake() -> None:
         # Right between the look and the claim. The lease of `clicks` is held, so the way that a
@@ -224,7 +228,7 @@ def test_of_two_that_want_a_free_checkpoint_at_once_one_gets_it(side: Side) -> N
             other.store.swap_claim(
                 replace(claim, stream="third", id=lease.record.id, revision=claim.revision + 1)
             )
-        quicker.append(Start(lease._record))
+        quicker.append(EpochStart(lease._record))
 
     side.borrowed = overtake
     with pytest.raises(AlreadyRunning, match="was claimed by another start at this moment"):

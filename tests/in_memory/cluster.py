@@ -10,7 +10,7 @@ makes it `UNKNOWN`.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,9 +20,10 @@ from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
 from dagster_sparkscale.clusters.fate import Observed
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.records.leases import Lease, hold
 from dagster_sparkscale.clusters.records.overtaking import Holder
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Claim, Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
@@ -135,15 +136,9 @@ class MemoryCluster(SparkCluster):
     def program_of(self, stream: Stream) -> str:
         return stream.program
 
-    def launching(
-        self,
-        stream: Stream,
-        program: str,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
-        def launch(start: Start) -> None:
-            world, name, epoch = self._world, stream.name, start.record.epoch
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
+        def launch(start: EpochStart) -> None:
+            world, name, epoch = self._world, call.stream.name, start.record.epoch
             world.streams[name] = kept = Kept(
                 driver=Driver(
                     name,
@@ -156,8 +151,8 @@ class MemoryCluster(SparkCluster):
                     where=f"memory process {epoch}",
                 ),
                 requested=start.record.executors or 0,
-                executor_cores=stream.executor_cores,
-                settings=dict(more or {}),
+                executor_cores=call.stream.executor_cores,
+                settings=dict(call.settings or {}),
                 rates=dict(start.record.rates or {}),
             )
             world.calls.append(f"submit {name} {epoch}")

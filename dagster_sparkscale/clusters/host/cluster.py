@@ -36,11 +36,11 @@ from dagster_sparkscale.clusters.host.processes import marker
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch import class_data_options
-from dagster_sparkscale.clusters.launch.driver_options import fence_options
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.clusters.records import starts
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare import checkpoints
 from dagster_sparkscale.declare.stream import Stream
@@ -141,23 +141,18 @@ class HostedCluster(StateFolderCluster):
         check_spark_of(stream)
         return program_here(stream)
 
-    def launching(
-        self,
-        stream: Stream,
-        program: Path,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
         master, access, runtime = self._master(), self._access(), self._runtime()
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
 
-        def launch(start: Start) -> None:
+        def launch(start: EpochStart) -> None:
             shared = self._class_data(runtime.java, runtime.spark)
-            epoch = start.record.epoch
-            made = settings(stream, epoch, master, self.spark_conf, host, shared, more) | access
-            self.driver_of(stream.name, start.record).launch(
-                stream, made, program, arguments, runtime, fence_options(start)
+            made = settings(
+                *(call.stream, start.record.epoch, master, self.spark_conf),
+                *(host, shared, call.settings),
             )
+            driver = self.driver_of(call.stream.name, start.record)
+            driver.launch(call, start, made | access, runtime)
 
         return launch
 

@@ -1,8 +1,7 @@
 """One submission of a stream whose driver is a process of this host: launched, told of, ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
@@ -12,10 +11,11 @@ from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in, writ
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.foreign_drivers import marks
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.launch.spark_settings import properties
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 LAST_LINES = 200
@@ -55,13 +55,7 @@ class HostedDriver(SubmittedDriver):
         processes.clear_up_to(name, record.epoch, record.id)
 
     def launch(
-        self,
-        stream: Stream,
-        settings: Mapping[str, str],
-        program: Path,
-        arguments: Sequence[str],
-        runtime: Runtime,
-        fence: Sequence[str] = (),
+        self, call: Invocation, start: EpochStart, settings: Mapping[str, str], runtime: Runtime
     ) -> None:
         """Start the driver. The record has it already.
 
@@ -72,12 +66,10 @@ class HostedDriver(SubmittedDriver):
         files.create()
         write_credentials(self.stream, self.record.epoch, files, runtime.agent_tls)
         files.write_private(files.properties, properties(settings))
-        env = environment(stream, files, self._mark, runtime)
+        env = environment(call.stream, files, self._mark, runtime)
         if self.record.checkpoint is not None:
             env.update(marks(self.record.checkpoint, self.folder.state_dir))
-        processes.launch(
-            files, command(stream, self.record, files, runtime, program, arguments, fence), env
-        )
+        processes.launch(files, command(call, start, files, runtime), env)
         self.folder.prune()
 
     def look(self) -> Observed:

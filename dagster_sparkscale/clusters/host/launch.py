@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
-from dagster_sparkscale.clusters.launch.driver_options import driver_options
-from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import Invocation, driver_options
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.declare.stream import Stream
 
 
@@ -60,26 +60,15 @@ def environment(
 
 
 def command(
-    stream: Stream,
-    record: Record,
-    files: SubmissionFolder,
-    runtime: Runtime,
-    program: Path,
-    arguments: Sequence[str],
-    fence: Sequence[str] = (),
+    call: Invocation, start: EpochStart, files: SubmissionFolder, runtime: Runtime
 ) -> list[str]:
-    """The command line of the driver. Holds no secret.
-
-    Args:
-        record: of this start.
-        fence: the options that say what checkpoint it may take, and after whom.
-    """
+    """The command line of the driver. Holds no secret."""
     return [
         *(runtime.python, "-m", "dagster_sparkscale.driver"),
-        *driver_options(stream, record, fence),
+        *driver_options(call.stream, start),
         *("--token-file", str(files.token), "--announce", str(files.agent)),
         *("--bind", runtime.agent_bind),
         *(("--certificate", str(files.certificate)) if runtime.agent_tls else ()),
         *(("--key", str(files.key)) if runtime.agent_tls else ()),
-        *(str(program), *arguments),
+        *(str(call.program), *call.arguments),
     ]

@@ -48,13 +48,13 @@ from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot, take_snapshot
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
-from dagster_sparkscale.clusters.launch.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.launch.driver_options import Invocation, driver_options
 from dagster_sparkscale.clusters.launch.driver_zip import parcel
 from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.records import leases
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Holder
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.declare.stream import Stream
@@ -190,24 +190,18 @@ class KubernetesCluster(SparkCluster):
         memory_mib({**self.spark_conf, **stream.spark_conf})
         return program_of(stream)
 
-    def launching(
-        self,
-        stream: Stream,
-        program: Program,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
         kube, store = self._api(), self.store()
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
-        def go(start: Start) -> None:
+        def go(start: EpochStart) -> None:
             unseen = False
             if start.succeeds is not None and start.last is not None:
                 name, record = start.last
                 before = self.driver_of(name, replace(record, epoch=start.succeeds[1]))
                 unseen = not before.end_was_noticed()
-            parts = self._parts(stream, start, program, arguments, begin, more, unseen)
-            objects = self._objects(stream.name, start.record)
+            parts = self._parts(call, start, begin, unseen)
+            objects = self._objects(call.stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
         return go
@@ -247,12 +241,12 @@ class KubernetesCluster(SparkCluster):
             return None
 
     def check(self, stream: Stream) -> None:
-        program = self.program_of(stream)
+        call = Invocation(stream, self.program_of(stream))
         record = self.store().read(stream.name) or Record.new("0" * 16)
         if record.epoch:
             self.driver_of(stream.name, record).foresee_its_end()
-        start = Start(replace(Record.new(record.id), epoch=record.epoch + 1))
-        parts = self._parts(stream, start, program, (), b"")
+        start = EpochStart(replace(Record.new(record.id), epoch=record.epoch + 1))
+        parts = self._parts(call, start, b"")
         objects = self._objects(stream.name, start.record)
         driver = objects.driver("", parts.command, list(parts.variables), parts.settings)
         del driver["metadata"]["ownerReferences"]
@@ -319,16 +313,9 @@ class KubernetesCluster(SparkCluster):
         return Objects(stream, record.epoch, record.id, placing)
 
     def _parts(
-        self,
-        stream: Stream,
-        start: Start,
-        program: Program,
-        arguments: Sequence[str],
-        begin: bytes,
-        more: Mapping[str, str] | None = None,
-        unseen: bool = False,
+        self, call: Invocation, start: EpochStart, begin: bytes, unseen: bool = False
     ) -> Parts:
-        record = start.record
+        stream, record, program = call.stream, start.record, call.program
         epoch, namespace = record.epoch, self._api().namespace
         made = spark.settings_in_a_pod(
             stream,
@@ -344,20 +331,20 @@ class KubernetesCluster(SparkCluster):
             executor_account=self.executor_service_account,
             bind=self.agent_bind,
             template=f"{CODE}/{TEMPLATE}",
-            more=more,
+            more=call.settings,
         )
         known = credentials.make(stream.name, epoch)
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")
         command = [
             *(python or "python3", f"{CODE}/{BEGIN}"),
-            *driver_options(stream, record, fence_options(start, unseen)),
+            *driver_options(stream, start, unseen),
             *("--token-file", f"{SECRETS}/{TOKEN}"),
             *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
             *("--bind", self.agent_bind, "--port", str(spark.AGENT_PORT)),
             *("--advertise", spark.host(stream.name, epoch, namespace)),
             *("--begun", f"{CODE}/{BEGUN}"),
             *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),
-            *(program.place, *arguments),
+            *(program.place, *call.arguments),
         ]
         return Parts(
             secrets={

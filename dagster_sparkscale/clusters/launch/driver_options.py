@@ -4,24 +4,37 @@ What must not change: nothing of it is secret, for command lines show in process
 pages of cluster managers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dagster_sparkscale.clusters.launch.spark_settings import interval_ms
-from dagster_sparkscale.clusters.records.starts import Start
-from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.begin.fence import ENDS_WITHIN
 
 
-def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) -> list[str]:
+@dataclass(frozen=True)
+class Invocation:
+    """How a driver is to run the program of its stream."""
+
+    stream: Stream
+    program: Any
+    """The program as its cluster manager has found it."""
+    arguments: Sequence[str] = ()
+    """The arguments of the program."""
+    settings: Mapping[str, str] | None = None
+    """Spark settings of this one start, over all others."""
+
+
+def driver_options(stream: Stream, start: EpochStart, unseen: bool = False) -> list[str]:
     """The options that say which driver it is and how it begins. Where its token is, where it
     listens and what program it runs are the cluster manager's to add.
 
     Args:
-        record: of this start.
-        fence: as `fence_options` makes them.
+        unseen: as for `fence_options`.
     """
-    bounds = stream.bounds
+    bounds, record = stream.bounds, start.record
     executors = bounds.initial if record.executors is None else record.executors
     maximum = [] if bounds.ceiling is None else ["--max-executors", str(bounds.ceiling)]
     return [
@@ -29,11 +42,11 @@ def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) ->
         *("--interval-ms", str(interval_ms(stream))),
         *("--initial-executors", str(executors)),
         *maximum,
-        *fence,
+        *fence_options(start, unseen),
     ]
 
 
-def fence_options(start: Start, unseen: bool = False) -> list[str]:
+def fence_options(start: EpochStart, unseen: bool = False) -> list[str]:
     """What the driver is told of the checkpoint that it may take.
 
     Args:

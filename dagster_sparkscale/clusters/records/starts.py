@@ -41,7 +41,7 @@ class Drivers:
 
 
 @dataclass(frozen=True)
-class Start:
+class EpochStart:
     """A start that has its epoch."""
 
     record: Record
@@ -104,7 +104,7 @@ def begin(
     checkpoint: str | None,
     declared: Mapping[str, str],
     executors: int | None = None,
-) -> Start:
+) -> EpochStart:
     """Give the stream of `lease` its next epoch. Its driver before that has ended.
 
     Args:
@@ -144,7 +144,7 @@ def begin(
             executors=executors,
         )
     )
-    return Start(written, succeeds, _last(store, lease.stream, written, succeeds))
+    return EpochStart(written, succeeds, _last(store, lease.stream, written, succeeds))
 
 
 def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) -> str:
@@ -200,7 +200,7 @@ def _of_newest(store: Store, claim: Claim) -> Record | None:
 def _last(
     store: Store, stream: str, record: Record, succeeds: tuple[str, int] | None
 ) -> tuple[str, Record] | None:
-    """Find `Start.last`: the stream whose driver took the checkpoint last.
+    """Find `EpochStart.last`: the stream whose driver took the checkpoint last.
 
     Args:
         stream: the stream that is started. Most often it succeeds a driver of its own.

@@ -17,10 +17,10 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
-from dagster_sparkscale.clusters.launch.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.launch.driver_options import Invocation, driver_options
 from dagster_sparkscale.clusters.launch.driver_zip import parcel
 from dagster_sparkscale.clusters.launch.spark_settings import settings
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import masters, rest
 from dagster_sparkscale.clusters.standalone.remote_driver import Masters, Overview, RemoteDriver
@@ -128,23 +128,17 @@ class StandaloneRestCluster(StateFolderCluster):
         self.program_of(stream)
         self._in_charge()
 
-    def launching(
-        self,
-        stream: Stream,
-        program: Program,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
         self._in_charge()
 
-        def launch(start: Start) -> None:
-            record = start.record
+        def launch(start: EpochStart) -> None:
+            stream, record, program = call.stream, start.record, call.program
             driver = self.driver_of(stream.name, record)
             known_by = credentials.make(stream.name, record.epoch)
             driver.files.create()
             driver.files.write_private(driver.files.token, known_by.token)
             driver.files.write_private(driver.files.certificate, known_by.certificate)
-            made = settings(stream, record.epoch, self.master, self.spark_conf, more=more)
+            made = settings(stream, record.epoch, self.master, self.spark_conf, more=call.settings)
             packed = shipped.pack(
                 {
                     "files": {
@@ -155,12 +149,12 @@ class StandaloneRestCluster(StateFolderCluster):
                     },
                     "settings": later_settings(made),
                     "options": [
-                        *driver_options(stream, record, fence_options(start)),
+                        *driver_options(stream, start),
                         *("--token-file", "{folder}/token", "--bind", self.agent_bind),
                         *("--certificate", "{folder}/certificate.pem"),
                         *("--key", "{folder}/key.pem"),
                         *("--announce", f"{{folder}}/{shipped.AGENT}"),
-                        *(program.place, *arguments),
+                        *(program.place, *call.arguments),
                     ],
                 }
             )

@@ -21,9 +21,9 @@ from dagster_sparkscale.clusters.host.conditions import conditions_here, program
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.launch.driver_options import fence_options
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.application_fate import Yarn
@@ -142,13 +142,7 @@ class YarnCluster(StateFolderCluster):
                 )
         return program
 
-    def launching(
-        self,
-        stream: Stream,
-        program: Path,
-        arguments: Sequence[str],
-        more: Mapping[str, str] | None = None,
-    ) -> Callable[[Start], None]:
+    def launching(self, call: Invocation) -> Callable[[EpochStart], None]:
         self._refuse_if_not_ready()
         place = Place(
             queue=self.queue,
@@ -159,17 +153,13 @@ class YarnCluster(StateFolderCluster):
             keytab=self.keytab,
         )
 
-        def launch(start: Start) -> None:
-            record = start.record
-
+        def launch(start: EpochStart) -> None:
             def settings(files: Files) -> Mapping[str, str]:
-                return spark_settings(stream, record, self.spark_conf, place, files, more)
+                return spark_settings(call, start.record, self.spark_conf, place, files)
 
-            command_line = driver_arguments(
-                stream, record, fence_options(start), self.agent_bind, program, arguments
-            )
-            driver = self.driver_of(stream.name, record)
-            driver.launch(settings, environment(stream.env), command_line, program)
+            command_line = driver_arguments(call, start, self.agent_bind)
+            driver = self.driver_of(call.stream.name, start.record)
+            driver.launch(settings, environment(call.stream.env), command_line, call.program)
 
         return launch
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dagster_sparkscale.clusters.launch.driver_options import driver_options
+from dagster_sparkscale.clusters.launch.driver_options import Invocation, driver_options
 from dagster_sparkscale.clusters.launch.spark_settings import settings
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
-from dagster_sparkscale.declare.stream import Stream
 
 MAIN = "sparkscale_driver.py"
 """The main file of spark-submit; a copy of the driver's `__main__.py`."""
@@ -79,18 +79,10 @@ def tags(record: Record, more: Sequence[str]) -> list[str]:
 
 
 def spark_settings(
-    stream: Stream,
-    record: Record,
-    common: Mapping[str, str],
-    place: Place,
-    files: Files,
-    more: Mapping[str, str] | None = None,
+    call: Invocation, record: Record, common: Mapping[str, str], place: Place, files: Files
 ) -> dict[str, str]:
-    """All settings of the application. Those that would break what we rely on are overridden.
-
-    Args:
-        more: of this one start, over all others.
-    """
+    """All settings of the application. Those that would break what we rely on are overridden."""
+    stream = call.stream
     made = {
         "spark.yarn.queue": place.queue,
         "spark.redaction.regex": _REDACTED,
@@ -107,7 +99,7 @@ def spark_settings(
         for name, value in stream.env.items()
         if _in_script(name)
     }
-    asked = settings(stream, record.epoch, "yarn", made, more=more)
+    asked = settings(stream, record.epoch, "yarn", made, more=call.settings)
     bounds = stream.bounds
     executors = bounds.initial if record.executors is None else record.executors
     asked |= {
@@ -140,20 +132,13 @@ def spark_settings(
     return asked
 
 
-def driver_arguments(
-    stream: Stream,
-    record: Record,
-    fence: Sequence[str],
-    bind: str,
-    program: Path,
-    arguments: Sequence[str],
-) -> list[str]:
+def driver_arguments(call: Invocation, start: EpochStart, bind: str) -> list[str]:
     """The arguments of the main file, which finds its files in the folder of its container."""
     return [
-        *driver_options(stream, record, fence),
+        *driver_options(call.stream, start),
         *("--token-file", _TOKEN, "--certificate", _CERTIFICATE, "--key", _KEY),
         *("--bind", bind, "--last-words", "-"),
-        *(program.name, *arguments),
+        *(call.program.name, *call.arguments),
     ]
 
 

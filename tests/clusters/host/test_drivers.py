@@ -21,6 +21,8 @@ from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Desired, Process, Record
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
@@ -54,7 +56,12 @@ class Submitted:
     def command(self, stream: StructuredStream, *arguments: str) -> list[str]:
         program = self.submission.path / "clicks.py"
         program.touch()
-        return command(stream, self.record, self.submission, RUNTIME, program, arguments)
+        return command(
+            Invocation(stream, program, arguments),
+            EpochStart(self.record),
+            self.submission,
+            RUNTIME,
+        )
 
     def answering(self, **changed: Any) -> str:
         """The URL of a driver's agent: of this one's, but for what is `changed`."""

@@ -8,11 +8,14 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.submission import (
@@ -32,8 +35,12 @@ FILES = Files(
 PLACE = Place(queue="etl", python="python3.11")
 
 
+def call(**options: Any) -> Invocation:
+    return Invocation(stream("clicks", **options), FILES.program)
+
+
 def settings(place: Place = PLACE, **common: str) -> dict[str, str]:
-    return spark_settings(stream("clicks"), RECORD, common, place, FILES)
+    return spark_settings(call(), RECORD, common, place, FILES)
 
 
 def test_it_is_found_by_its_tags() -> None:
@@ -64,14 +71,13 @@ def test_what_we_rely_on_can_not_be_set_otherwise() -> None:
 
 
 def test_what_is_set_for_one_start_wins_over_the_clusters() -> None:
-    made = spark_settings(
-        stream("clicks"), RECORD, {"spark.x": "1"}, PLACE, FILES, {"spark.x": "2"}
-    )
+    once = replace(call(), settings={"spark.x": "2"})
+    made = spark_settings(once, RECORD, {"spark.x": "1"}, PLACE, FILES)
     assert made["spark.x"] == "2"
 
 
 def test_without_a_number_remembered_it_begins_with_what_is_declared() -> None:
-    made = spark_settings(stream("clicks"), replace(RECORD, executors=None), {}, PLACE, FILES)
+    made = spark_settings(call(), replace(RECORD, executors=None), {}, PLACE, FILES)
     assert made["spark.executor.instances"] == "1"
 
 
@@ -93,7 +99,7 @@ def test_its_files_are_shipped_beside_those_of_the_user() -> None:
 
 def test_of_the_streams_environment_settings_have_what_finds_java_and_python_only() -> None:
     env = {"CLICKS_PASSWORD": SECRET, "PYTHONHOME": "/p", "JAVA_HOME": "/j", "SPARK_X": "1"}
-    made = spark_settings(stream("clicks", env=env), RECORD, {}, PLACE, FILES)
+    made = spark_settings(call(env=env), RECORD, {}, PLACE, FILES)
     ours = {name.rpartition(".")[2] for name in made if "appMasterEnv" in name}
     found_by = {"PYTHONHOME", "JAVA_HOME", "SPARK_X"}
     assert ours == {"PYSPARK_PYTHON", "PYTHONUNBUFFERED", "BASH_ENV", *found_by}
@@ -144,9 +150,7 @@ def test_kerberos_and_the_staging_folder_are_handed_on_where_they_are_given() ->
 
 
 def test_the_command_line_names_files_and_holds_no_secret() -> None:
-    given = driver_arguments(
-        stream("clicks"), RECORD, ["--record", "ab12"], "0.0.0.0", Path("/s/clicks.py"), ["-v"]
-    )
+    given = driver_arguments(replace(call(), arguments=["-v"]), EpochStart(RECORD), "0.0.0.0")
     assert given[-2:] == ["clicks.py", "-v"]
     assert given[given.index("--token-file") + 1] == "sparkscale-token"
     assert given[given.index("--certificate") + 1] == "sparkscale-certificate"
