@@ -57,6 +57,13 @@ class End(NamedTuple):
     how: How | None = None
 
 
+def declared_gone(record: Record) -> Fate | None:
+    """The fate of a newest driver that a person has declared gone; None: nobody has."""
+    if record.gone != record.epoch:
+        return None
+    return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
+
+
 RETURNED = End("its program returned, exit code 0", "returned")
 
 

@@ -109,6 +109,15 @@ class SubmittedDriver(ABC):
         self.refuse_if_alive()
         self.clear()
 
+    def by_its_agent(self, doubt: Fate) -> Fate:
+        """The fate of a driver of which nothing else can tell: it runs if its agent answers; else
+        the doubt stays."""
+        try:
+            self.agent().status(timeout=2.0, window=0.0)
+        except ClusterError:  # no answer, a refusal, or its token is gone
+            return doubt
+        return Fate(DriverState.RUNNING)
+
     def refuse_if_alive(self) -> None:
         """Refuse to go on while the driver is alive, or may be.
 

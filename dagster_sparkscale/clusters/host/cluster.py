@@ -15,12 +15,10 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.conditions import (
     check_spark_of,
     conditions_here,
@@ -165,12 +163,8 @@ class HostedCluster(StateFolderCluster):
         found = conditions_here(self.state_path(), self.java_home, streams)
         return *found, *in_the_clear(self.agent_bind, self._agent_tls())
 
-    def agent(self, driver: Driver) -> RemoteAgent:
-        files = self.store().folder(driver.stream).submission(driver.epoch)
-        return agent_of(driver.stream, driver.epoch, files, driver.agent_url)
-
     def logs(self, driver: Driver, lines: int = 50) -> str:
-        return self.store().folder(driver.stream).submission(driver.epoch).tail(lines)
+        return self.files_of(driver).tail(lines)
 
     def took(self, stream: str, epoch: int) -> bool:
         return self.store().folder(stream).submission(epoch).has_taken_its_checkpoint()

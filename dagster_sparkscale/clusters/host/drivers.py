@@ -3,35 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.host import places, process_fates, processes
-from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in, write_credentials
-from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.agent_files import write_credentials
 from dagster_sparkscale.clusters.host.foreign_drivers import marks
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.host.state_folder import FolderDriver
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.records.starts import EpochStart
-from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 LAST_LINES = 200
 """Lines of a failed driver's log that are searched for the error that the program raised."""
 
 
-class HostedDriver(SubmittedDriver):
+class HostedDriver(FolderDriver):
     """What is remembered of one submission, its files and its processes."""
-
-    def __init__(self, folder: StreamFolder, record: Record) -> None:
-        super().__init__(folder.stream, record)
-        self.folder = folder
-
-    @property
-    def files(self) -> SubmissionFolder:
-        return self.folder.submission(self.record.epoch)
 
     def make_way(self) -> None:
         """See to it that nothing of this submission, or of one before it, is left.
@@ -79,34 +68,11 @@ class HostedDriver(SubmittedDriver):
             ClusterError: a file of the submission can't be read; names it.
         """
         record, files = self.record, self.files
-        note = read_json(files.agent) or {}
-        url = text_in(note, "url")
-
-        def running_there() -> bool:
-            try:
-                self.agent().status(timeout=2.0, window=0.0)
-            except ClusterError:  # no answer, a refusal, or its token is gone
-                return False
-            return True
-
-        fate = process_fates.observe(record, files, running_there)
+        fate = process_fates.fate_of(record, files, self.by_its_agent)
         if fate.how == "exit code" and (last := files.died_of(self.log(LAST_LINES))):
             fate = replace(fate, reason=f"{fate.reason}: {last}")
-        ended = not fate.state.alive
-        fenced = read_json(files.fenced) if ended else None
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
-        return Observed(
-            fate,
-            f"{where}, log {files.log}",
-            url,
-            text_in(note, "app_id"),
-            text_in(note, "ui_url"),
-            files.ending() if ended else None,
-            None if fenced is None else str(fenced.get("reason", "")),
-        )
-
-    def agent(self) -> RemoteAgent:
-        return agent_of(self.stream, self.record.epoch, self.files)
+        return process_fates.observed(fate, f"{where}, log {files.log}", files)
 
     def log(self, lines: int) -> str:
         return self.files.tail(lines)

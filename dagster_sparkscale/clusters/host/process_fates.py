@@ -14,8 +14,9 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.fate import RETURNED, End, Fate
+from dagster_sparkscale.clusters.fate import RETURNED, End, Fate, Observed, declared_gone
 from dagster_sparkscale.clusters.host import folders, places
+from dagster_sparkscale.clusters.host.agent_files import text_in
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.processes import lives, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
@@ -29,11 +30,30 @@ _NO_TRACE = (
 )
 
 
-def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[], bool]) -> Fate:
-    """What has become of the newest submission. What can't be told is UNKNOWN, never an end.
+def observed(fate: Fate, where: str, folder: SubmissionFolder) -> Observed:
+    """A driver of that fate, with what its files tell of it.
 
-    `running_there` is asked only about a driver that was started where nothing can be seen of it
-    from here.
+    Raises:
+        ClusterError: a file of the submission can't be read; names it.
+    """
+    note, ended = read_json(folder.agent) or {}, not fate.state.alive
+    fenced = read_json(folder.fenced) if ended else None
+    return Observed(
+        fate,
+        where,
+        text_in(note, "url"),
+        text_in(note, "app_id"),
+        text_in(note, "ui_url"),
+        folder.ending() if ended else None,
+        None if fenced is None else str(fenced.get("reason", "")),
+    )
+
+
+def fate_of(record: Record, folder: SubmissionFolder, by_its_agent: Callable[[Fate], Fate]) -> Fate:
+    """The fate of the newest submission. What can't be told is UNKNOWN, never an end.
+
+    Args:
+        by_its_agent: the last resort, where nothing can be seen of the driver from here.
 
     Raises:
         ClusterError: a file of the submission can't be read; names it.
@@ -42,10 +62,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     if noted:
         return noted
     try:
-        if record.gone == record.epoch:
-            fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
-        else:
-            fate = _by_this_host(record, folder)
+        fate = declared_gone(record) or _by_this_host(record, folder)
         if not fate.state.alive:
             fate = replace(fate, heard_of_at=_touched_at(folder))
     except OSError as error:
@@ -53,7 +70,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     if fate.state is not DriverState.UNKNOWN:
         # It may have left word between the two looks.
         return fate if fate.state.alive else ended(folder) or fate
-    return Fate(DriverState.RUNNING) if running_there() else fate
+    return by_its_agent(fate)
 
 
 def _by_this_host(record: Record, folder: SubmissionFolder) -> Fate:
@@ -65,17 +82,13 @@ def _by_this_host(record: Record, folder: SubmissionFolder) -> Fate:
         locked = folders.is_locked(folder.alive)
         if locked:
             return Fate(_announced(folder), _pid_of(folder))
-        quiet_for = _quiet_for(folder)
+        touched = _touched_at(folder)
         # A driver's JVM may outlive it by a moment, and can't be seen from this container.
-        if locked is False and quiet_for is not None and quiet_for > QUIET_SECONDS:
+        if locked is False and touched is not None and time.time() - touched > QUIET_SECONDS:
             return Fate(DriverState.FAILED, _pid_of(folder), reason=_NO_TRACE, how="no trace")
         return Fate(DriverState.UNKNOWN, reason="it was started in another container")
     if places.was_before_this_boot(started_by):
         return _before_this_boot(record, folder)
-    return _far_away(record)
-
-
-def _far_away(record: Record) -> Fate:
     return Fate(DriverState.UNKNOWN, reason=f"it was started on host {record.host}")
 
 
@@ -114,12 +127,6 @@ def _touched_at(folder: SubmissionFolder) -> float | None:
         return folder.alive.stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-def _quiet_for(folder: SubmissionFolder) -> float | None:
-    """Seconds since the supervisor has shown that it lives; None if it never has."""
-    touched = _touched_at(folder)
-    return None if touched is None else max(0.0, time.time() - touched)
 
 
 def _announced(folder: SubmissionFolder) -> DriverState:

@@ -10,9 +10,36 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
+from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.env_values import is_text
+from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+
+
+class FolderDriver(SubmittedDriver):
+    """The newest submission of a stream that is remembered in a folder of this host."""
+
+    def __init__(self, folder: StreamFolder, record: Record) -> None:
+        super().__init__(folder.stream, record)
+        self.folder = folder
+
+    @property
+    def files(self) -> SubmissionFolder:
+        return self.folder.submission(self.record.epoch)
+
+    def agent(self) -> RemoteAgent:
+        return agent_of(self.stream, self.record.epoch, self.files)
+
+    def is_overtaken(self) -> bool:
+        """Whether others have gone on without it, as after whoever launches it was held up."""
+        newest = self.folder.read()
+        mine = self.record.id, self.record.epoch
+        return newest is None or (newest.id, newest.epoch) != mine
 
 
 class StateFolderCluster(SparkCluster):
@@ -34,6 +61,12 @@ class StateFolderCluster(SparkCluster):
 
     def store(self) -> FolderStore:
         return FolderStore(self.state_path())
+
+    def files_of(self, driver: Driver) -> SubmissionFolder:
+        return self.store().folder(driver.stream).submission(driver.epoch)
+
+    def agent(self, driver: Driver) -> RemoteAgent:
+        return agent_of(driver.stream, driver.epoch, self.files_of(driver), driver.agent_url)
 
     def state_path(self) -> Path:
         # Not the working directory if there is anything better: seen from another one, a stream

@@ -7,6 +7,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.fate import Fate
+from dagster_sparkscale.clusters.host.processes import wait_until
 from dagster_sparkscale.clusters.kubernetes import applications, names, notes, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
@@ -114,16 +115,13 @@ class ApplicationDriver(PodDriver):
         """Delete it and wait until its operator has let go of it; if that is not there to do so,
         nothing is made of it any more all the same."""
         self.api.delete(self._kind, self.name)
-        deadline = time.monotonic() + min(LET_GO_SECONDS, KILL_SECONDS)
-        while self.api.get(self._kind, self.name) is not None:
-            if time.monotonic() > deadline:
-                _log.warning(
-                    "the SparkApplication %s/%s of %r was deleted and is there still: its operator "
-                    "(%s) does not let go of it; does that run?",
-                    *(self.api.namespace, self.name, self.stream, self._operator),
-                )
-                return
-            time.sleep(self.EVERY)
+        seconds = min(LET_GO_SECONDS, KILL_SECONDS)
+        if not wait_until(lambda: self.api.get(self._kind, self.name) is None, seconds, self.EVERY):
+            _log.warning(
+                "the SparkApplication %s/%s of %r was deleted and is there still: its operator "
+                "(%s) does not let go of it; does that run?",
+                *(self.api.namespace, self.name, self.stream, self._operator),
+            )
 
     def _fate_without_pod(self) -> tuple[Fate, str]:
         application = self._application()

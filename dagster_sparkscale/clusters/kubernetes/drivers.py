@@ -7,7 +7,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Observed
+from dagster_sparkscale.clusters.fate import Fate, Observed, declared_gone
 from dagster_sparkscale.clusters.kubernetes import executors, names, notes, pod_fate, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
@@ -56,7 +56,7 @@ class PodDriver(SubmittedDriver):
         except (Unreachable, Refused) as error:
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
         if fate.state is DriverState.UNKNOWN:
-            fate = self._doubted(fate)
+            fate = self.by_its_agent(fate)
         report = None if pod is None else pod_fate.end_report(pod)
         if report and report.raised and fate.how == "exit code":
             why = pod_fate.with_cure(report.raised)
@@ -208,17 +208,18 @@ class PodDriver(SubmittedDriver):
 
     def _fate(self, pod: Object | None) -> tuple[Fate, str]:
         """What has become of it, and what it waits for."""
+        gone = declared_gone(self.record)
         if pod is not None:
             fate = pod_fate.fate_of(pod, time.time())
-            if fate.state.alive and self._is_declared_gone:
-                return self._declared_gone(), ""
+            if gone and fate.state.alive:
+                return gone, ""
             if fate.state is not DriverState.STARTING:
                 return fate, ""
             return fate, self._waits_for(pod)
         if (note := notes.read(self._find("secrets"))) is not None:
             return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
-        if self._is_declared_gone:
-            return self._declared_gone(), ""
+        if gone:
+            return gone, ""
         if self._is_being_launched():
             return Fate(DriverState.STARTING), ""
         return self._fate_without_pod()
@@ -242,17 +243,6 @@ class PodDriver(SubmittedDriver):
 
     def _is_new(self) -> bool:
         return abs(time.time() - self.record.submitted_at) < NEW
-
-    def _declared_gone(self) -> Fate:
-        return Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
-
-    def _doubted(self, fate: Fate) -> Fate:
-        """The fate of one of which Kubernetes can't tell: its agent may."""
-        try:
-            self.agent().status(timeout=2.0, window=0.0)
-        except ClusterError:  # no answer, a refusal, or its token is not to be had
-            return fate
-        return Fate(DriverState.RUNNING)
 
     def _find(self, kind: str) -> Object | None:
         if self._snapshot is None:

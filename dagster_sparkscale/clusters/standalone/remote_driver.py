@@ -16,23 +16,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Observed
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.fate import Fate, Observed, declared_gone
 from dagster_sparkscale.clusters.host import process_fates
 from dagster_sparkscale.clusters.host.folders import (
     StreamFolder,
-    SubmissionFolder,
     explained,
     read_json,
 )
+from dagster_sparkscale.clusters.host.processes import wait_until
+from dagster_sparkscale.clusters.host.state_folder import FolderDriver
 from dagster_sparkscale.clusters.host.supervisor import write_json
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import master_page, rest
 from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
-from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver import shipped
 from dagster_sparkscale.driver.ending.end_report import PARTS
 from dagster_sparkscale.remedy import WithRemedy
@@ -66,19 +65,14 @@ class Masters:
     """Whether the process that has submitted a driver has ended."""
 
 
-class RemoteDriver(SubmittedDriver):
+class RemoteDriver(FolderDriver):
     """What is remembered of one submission, and what masters, workers and its agent tell."""
 
     EVERY: ClassVar[float] = 0.5
 
     def __init__(self, folder: StreamFolder, record: Record, masters: Masters) -> None:
-        super().__init__(folder.stream, record)
-        self.folder = folder
+        super().__init__(folder, record)
         self.masters = masters
-
-    @property
-    def files(self) -> SubmissionFolder:
-        return self.folder.submission(self.record.epoch)
 
     @property
     def mark(self) -> str:
@@ -106,14 +100,11 @@ class RemoteDriver(SubmittedDriver):
     # How it is.
 
     def look(self) -> Observed:
-        ended = process_fates.ended(self.files)
-        if ended is None and self.record.gone == self.record.epoch:
-            ended = Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
-        if ended is not None:
+        if ended := process_fates.ended(self.files) or declared_gone(self.record):
             return self._observed(ended)
         overview = self.masters.overview()
         if overview is None:
-            return self._observed(self._by_its_agent("no master of the cluster answers"))
+            return self._observed(self._doubted("no master of the cluster answers"))
         id = self._id(overview)
         if id is None:
             return self._observed(self._not_known())
@@ -136,18 +127,14 @@ class RemoteDriver(SubmittedDriver):
             try:
                 error = rest.error_of(self.masters.rest_urls, id)
             except ClusterError as fault:
-                return self._by_its_agent(f"it can't be told whether its worker is lost: {fault}")
+                return self._doubted(f"it can't be told whether its worker is lost: {fault}")
             if error is not None:
                 return self._ended(overview, {"reason": f"its worker could not run it: {error}"})
-            return self._by_its_agent("its worker is lost")
-        return self._by_its_agent(f"to the master it is {known.state.lower()}")
+            return self._doubted("its worker is lost")
+        return self._doubted(f"to the master it is {known.state.lower()}")
 
-    def _by_its_agent(self, why_unknown: str) -> Fate:
-        try:
-            self.agent().status(timeout=2.0, window=0.0)
-        except ClusterError:  # no answer, a refusal, or its token is gone
-            return Fate(DriverState.UNKNOWN, reason=why_unknown)
-        return Fate(DriverState.RUNNING)
+    def _doubted(self, why: str) -> Fate:
+        return self.by_its_agent(Fate(DriverState.UNKNOWN, reason=why))
 
     def _not_known(self) -> Fate:
         """The fate of a driver whose id nobody noted and that can't be recognized on the master's
@@ -167,23 +154,13 @@ class RemoteDriver(SubmittedDriver):
         return Fate(DriverState.UNKNOWN, reason=reason)
 
     def _observed(self, fate: Fate) -> Observed:
-        note, remote = read_json(self.files.agent) or {}, read_json(self.files.remote) or {}
-        ended = not fate.state.alive
-        fenced = read_json(self.files.fenced) if ended else None
+        remote = read_json(self.files.remote) or {}
         where = str(remote.get("id") or "not known to the master yet")
         if remote.get("host"):
             where += f" on {remote['host']}"
-        if fate.reason and not ended:
+        if fate.reason and fate.state.alive:
             where += f", {fate.reason}"
-        return Observed(
-            fate,
-            where,
-            note.get("url"),
-            note.get("app_id"),
-            note.get("ui_url"),
-            self.files.ending() if ended else None,
-            None if fenced is None else str(fenced.get("reason", "")),
-        )
+        return process_fates.observed(fate, where, self.files)
 
     # What is found out is noted, for masters and workers forget.
 
@@ -258,22 +235,6 @@ class RemoteDriver(SubmittedDriver):
 
     # What can be done with it.
 
-    def agent(self) -> RemoteAgent:
-        files = self.files
-        url = (read_json(files.agent) or {}).get("url")
-        if not isinstance(url, str):
-            raise AgentUnreachable(
-                f"the agent of {self.stream!r} is not known yet: the driver is still starting, or "
-                "ended before it could tell"
-            )
-        return RemoteAgent(
-            self.stream,
-            self.record.epoch,
-            url,
-            files.read_token(),
-            certificate=files.certificate.read_text(),
-        )
-
     def log(self, lines: int) -> str:
         if self.files.log.exists():
             return self.files.tail(lines)
@@ -296,9 +257,7 @@ class RemoteDriver(SubmittedDriver):
         except ClusterError as error:
             if self.describe().state.alive:  # and has not just ended by itself
                 raise ClusterError(WithRemedy(f"{error}. ", self.out_of_reach())) from None
-        deadline = time.monotonic() + KILL_SECONDS
-        while self.describe().state.alive and time.monotonic() < deadline:
-            time.sleep(self.EVERY)
+        wait_until(lambda: not self.describe().state.alive, KILL_SECONDS, self.EVERY)
 
     def clear(self) -> None:
         """Do nothing: the driver's keeper has cleared up."""

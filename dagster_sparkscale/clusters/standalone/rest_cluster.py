@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters.agents import credentials
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
@@ -178,11 +177,9 @@ class StandaloneRestCluster(StateFolderCluster):
 
         return launch
 
-    def agent(self, driver: Driver) -> RemoteAgent:
-        return self._submission(driver).agent()
-
     def logs(self, driver: Driver, lines: int = 50) -> str:
-        return self._submission(driver).log(lines)
+        record = self.store().read(driver.stream) or Record.new("")
+        return self.driver_of(driver.stream, replace(record, epoch=driver.epoch)).log(lines)
 
     def took(self, stream: str, epoch: int) -> bool:
         files = self.store().folder(stream).submission(epoch)
@@ -208,10 +205,6 @@ class StandaloneRestCluster(StateFolderCluster):
         yield state_folder(self.state_path())
         yield from programs(streams, self.program_of)
 
-    def _submission(self, driver: Driver) -> RemoteDriver:
-        record = self.store().read(driver.stream) or Record.new("")
-        return self.driver_of(driver.stream, replace(record, epoch=driver.epoch))
-
     def _overview(self) -> Overview | None:
         return masters.alive(self.web_urls) if self._overviews is None else self._overviews[0]
 
@@ -231,8 +224,7 @@ class StandaloneRestCluster(StateFolderCluster):
 
     def _refuse_if_overtaken(self, driver: RemoteDriver) -> None:
         """A process that was held up for long may find that others have gone on without it."""
-        now = self.store().read(driver.stream)
-        if now is None or (now.id, now.epoch) != (driver.record.id, driver.record.epoch):
+        if driver.is_overtaken():
             raise ClusterError(
                 f"the start of {driver.stream!r}, epoch {driver.record.epoch}, was overtaken by "
                 "another: nothing of it runs"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.fate import Fate, How, Observed
+from dagster_sparkscale.clusters.fate import Fate, How, Observed, declared_gone
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
@@ -85,9 +85,8 @@ class Sight:
             at = note.get("at")
             reason = str(note.get("reason", "could not be launched"))
             return Observed(Fate(DriverState.FAILED, ended_at=at, reason=reason))
-        if record.gone == record.epoch:
-            reason = f"declared gone by {record.gone_by}"
-            return Observed(Fate(DriverState.FAILED, reason=reason))
+        if (gone := declared_gone(record)) is not None:
+            return Observed(gone)
         try:
             app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
             if app is None:

@@ -9,16 +9,13 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.cluster import place_of
 from dagster_sparkscale.clusters.host.conditions import conditions_here, program_here
-from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
@@ -170,14 +167,11 @@ class YarnCluster(StateFolderCluster):
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
         return tuple(self._conditions(streams))
 
-    def agent(self, driver: Driver) -> RemoteAgent:
-        return agent_of(driver.stream, driver.epoch, self._files(driver))
-
     def logs(self, driver: Driver, lines: int = 50) -> str:
         record = self.store().read(driver.stream)
         if record is not None and record.epoch == driver.epoch:
             return self.driver_of(driver.stream, record).log(lines)
-        return self._files(driver).tail(lines)
+        return self.files_of(driver).tail(lines)
 
     def took(self, stream: str, epoch: int) -> bool:
         record = self.store().read(stream)
@@ -234,9 +228,6 @@ class YarnCluster(StateFolderCluster):
             raise ClusterError(f"keytab = {self.keytab!r}: there is no such file")
         self._client()
         self._manager().check()
-
-    def _files(self, driver: Driver) -> SubmissionFolder:
-        return self.store().folder(driver.stream).submission(driver.epoch)
 
     def _staging(self) -> str | None:
         return self.staging_dir or self.spark_conf.get(_STAGING)

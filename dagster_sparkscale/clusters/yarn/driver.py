@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.host import places, processes
-from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
+from dagster_sparkscale.clusters.host.agent_files import write_credentials
 from dagster_sparkscale.clusters.host.folders import (
     StreamFolder,
-    SubmissionFolder,
     explained,
     read_json,
 )
+from dagster_sparkscale.clusters.host.state_folder import FolderDriver
 from dagster_sparkscale.clusters.launch.driver_zip import NAME, parcel
 from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn import resource_manager as managers
 from dagster_sparkscale.clusters.yarn.application_fate import Sight, Yarn, note
@@ -37,20 +35,15 @@ KILL_SECONDS = 60.0
 """How long a killed application may take to end."""
 
 
-class YarnDriver(SubmittedDriver):
+class YarnDriver(FolderDriver):
     """The newest submission of a stream."""
 
     EVERY: ClassVar[float] = 0.5
 
     def __init__(self, folder: StreamFolder, record: Record, yarn: Yarn) -> None:
-        super().__init__(folder.stream, record)
-        self.folder = folder
+        super().__init__(folder, record)
         self._yarn = yarn
         self._sight = Sight(folder.stream, record, self.files, yarn)
-
-    @property
-    def files(self) -> SubmissionFolder:
-        return self.folder.submission(self.record.epoch)
 
     def launch(
         self,
@@ -97,9 +90,6 @@ class YarnDriver(SubmittedDriver):
     def look(self) -> Observed:
         return self._sight.look()
 
-    def agent(self) -> RemoteAgent:
-        return agent_of(self.stream, self.record.epoch, self.files)
-
     def log(self, lines: int) -> str:
         return self._sight.log(lines)
 
@@ -111,9 +101,7 @@ class YarnDriver(SubmittedDriver):
         if not there and not self.files.application.exists():
             self._refuse_if_submitted_elsewhere()
             note(self.files.exit, {"at": time.time(), "reason": "killed before YARN had it"})
-        deadline = time.monotonic() + KILL_SECONDS
-        while self.describe().state.alive and time.monotonic() < deadline:
-            time.sleep(self.EVERY)
+        processes.wait_until(lambda: not self.describe().state.alive, KILL_SECONDS, self.EVERY)
         self.clear()
 
     def clear(self) -> None:
@@ -148,8 +136,7 @@ class YarnDriver(SubmittedDriver):
         )
 
     def _refuse_if_overtaken(self) -> None:
-        newest = self.folder.read()
-        if newest is None or (newest.id, newest.epoch) != (self.record.id, self.record.epoch):
+        if self.is_overtaken():
             raise AlreadyRunning(
                 f"driver {self.record.epoch} of {self.stream!r} was about to be submitted when "
                 "another start took its place: look at the stream before you try again"
@@ -204,16 +191,16 @@ class YarnDriver(SubmittedDriver):
         Raises:
             ClusterError: the application has not ended in time.
         """
-        deadline = time.monotonic() + KILL_SECONDS
-        while time.monotonic() < deadline:
-            tag = applications.of_record(self.record.id)
+        tag = applications.of_record(self.record.id)
+
+        def ended() -> bool:
             now = {each.id: each for each in self._yarn.manager.tagged(tag)}.get(app.id)
             final = now is not None and now.final
             place = now and now.node_url and now.container and (now.node_url, now.container)
-            if final and (not place or managers.runs(*place, self._yarn.manager.web) is False):
-                return
-            time.sleep(self.EVERY)
-        raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")
+            return final and (not place or managers.runs(*place, self._yarn.manager.web) is False)
+
+        if not processes.wait_until(ended, KILL_SECONDS, self.EVERY):
+            raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")
 
     def _is_later(self, app: Application) -> bool:
         head = f"{applications.of_record(self.record.id)}-"

@@ -22,7 +22,7 @@ from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.process_fates import Fate
 from dagster_sparkscale.clusters.host.supervisor import birth
 from tests.clusters.host.begun import begun, changed
-from tests.clusters.host.test_processes import SLEEP, Started
+from tests.clusters.host.started import SLEEP, Started
 from tests.waiting import HANGS, wait_for
 
 _LOOK = """
@@ -55,7 +55,7 @@ def kill_both(started: Started) -> None:
 
 
 def seen(started: Started, answers: bool = False) -> Fate:
-    return process_fates.observe(started.record, started.submission, lambda: answers)
+    return started.fate_if_the_agent(answers)
 
 
 def from_another_container(started: Started) -> str:

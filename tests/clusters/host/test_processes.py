@@ -13,61 +13,15 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import process_fates, processes
+from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.process_fates import Fate
 from dagster_sparkscale.clusters.host.processes import MARKER, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.records import leases
-from dagster_sparkscale.clusters.records.store import Record
-from tests.clusters.host.begun import begun
+from tests.clusters.host.started import SLEEP, STUBBORN, Started
 from tests.waiting import HANGS, wait_for
-
-SLEEP = "import time; print('up', flush=True); time.sleep(600)"
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-
-
-class Started:
-    """A stream `clicks` with a submission; its driver is any Python code."""
-
-    def __init__(self, state: Path) -> None:
-        hosted = begun(state)
-        self.folder: StreamFolder = hosted.folder
-        self.record: Record = hosted.record
-        self.submission: SubmissionFolder = hosted.files
-        self.submission.create()
-        self.mark = marker("clicks", 1, self.record.id)
-
-    def launch(self, code: str, announced: bool = True) -> "Started":
-        command = [sys.executable, "-c", code]
-        launch(self.submission, command, {**os.environ, MARKER: self.mark})
-        wait_for("the driver to be up", self.submission.driver.exists)
-        if announced:
-            self.submission.agent.write_text('{"url": "http://127.0.0.1:9"}')
-        return self
-
-    def up(self) -> "Started":
-        wait_for("the driver's word", lambda: "up" in self.submission.tail(5))
-        return self
-
-    def pid(self, name: str = "pid") -> int:
-        pid: int = json.loads(self.submission.driver.read_text())[name]
-        return pid
-
-    def fate(self) -> Fate:
-        def asked() -> bool:
-            raise AssertionError("only a driver elsewhere is asked")
-
-        return process_fates.observe(self.record, self.submission, asked)
-
-    def ended(self) -> Fate:
-        wait_for("the end", lambda: not self.fate().state.alive)
-        return self.fate()
-
-    def there(self) -> bool:
-        return self.fate().state.alive
 
 
 @pytest.fixture(autouse=True)
@@ -254,7 +208,7 @@ def elsewhere(started: Started) -> Started:
 def test_a_driver_elsewhere_is_what_its_agent_says(
     elsewhere: Started, answers: bool, state: DriverState
 ) -> None:
-    fate = process_fates.observe(elsewhere.record, elsewhere.submission, lambda: answers)
+    fate = elsewhere.fate_if_the_agent(answers)
     assert fate.state is state
 
 
