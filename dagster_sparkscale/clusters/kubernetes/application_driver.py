@@ -11,8 +11,9 @@ from dagster_sparkscale.clusters.host.processes import wait_until
 from dagster_sparkscale.clusters.kubernetes import applications, names, notes, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
-from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects, Placing
+from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dagster_sparkscale.clusters.records.store import Record
 
 LET_GO_SECONDS = 15.0

@@ -39,7 +39,6 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     TEMPLATE,
     TOKEN,
     Objects,
-    Placing,
     asks_for_no_more,
     memory_mib,
 )
@@ -48,6 +47,7 @@ from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot, take_snapshot
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dagster_sparkscale.clusters.launch.driver_options import Invocation, driver_options
 from dagster_sparkscale.clusters.launch.driver_zip import parcel
 from dagster_sparkscale.clusters.launch.spark_settings import properties
@@ -297,8 +297,8 @@ class KubernetesCluster(SparkCluster):
         """A driver by its stream and epoch alone, which suffices to ask it."""
         return self.driver_of(driver.stream, replace(Record.new(""), epoch=driver.epoch))
 
-    def _objects(self, stream: str, record: Record) -> Objects:
-        placing = Placing(
+    def _placing(self) -> Placing:
+        return Placing(
             namespace=self._api().namespace,
             image=self.image,
             service_account=self.service_account,
@@ -309,30 +309,20 @@ class KubernetesCluster(SparkCluster):
             tolerations=self.tolerations,
             driver_template=self.driver_template,
             executor_template=self.executor_template,
+            executor_account=self.executor_service_account,
+            bind=self.agent_bind,
         )
-        return Objects(stream, record.epoch, record.id, placing)
+
+    def _objects(self, stream: str, record: Record) -> Objects:
+        return Objects(stream, record.epoch, record.id, self._placing())
 
     def _parts(
         self, call: Invocation, start: EpochStart, begin: bytes, unseen: bool = False
     ) -> Parts:
         stream, record, program = call.stream, start.record, call.program
         epoch, namespace = record.epoch, self._api().namespace
-        made = spark.settings_in_a_pod(
-            stream,
-            epoch,
-            record.id,
-            common=self.spark_conf,
-            executors=record.executors or stream.bounds.initial,
-            namespace=namespace,
-            image=self.image,
-            pull_policy=self.image_pull_policy,
-            pull_secrets=self.image_pull_secrets,
-            node_selector=self.node_selector,
-            executor_account=self.executor_service_account,
-            bind=self.agent_bind,
-            template=f"{CODE}/{TEMPLATE}",
-            more=call.settings,
-        )
+        template = f"{CODE}/{TEMPLATE}"
+        made = spark.settings_in_a_pod(call, record, self._placing(), self.spark_conf, template)
         known = credentials.make(stream.name, epoch)
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")
         command = [

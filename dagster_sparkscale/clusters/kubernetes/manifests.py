@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -27,7 +27,7 @@ from dagster_sparkscale.clusters.kubernetes.spark import (
     DRIVER_PORT,
     UI_PORT,
 )
-from dagster_sparkscale.clusters.kubernetes.templates import merged
+from dagster_sparkscale.clusters.kubernetes.templates import Placing, merged
 
 Manifest = dict[str, Any]
 
@@ -52,22 +52,6 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _LEAST_OVERHEAD = 384
 _STARTS_WITHIN = 3600
 """Seconds that the driver's agent may take to listen, before Kubernetes ends the driver."""
-
-
-@dataclass(frozen=True)
-class Placing:
-    """What the pods of a cluster have in common."""
-
-    namespace: str
-    image: str
-    service_account: str
-    term_seconds: int
-    pull_policy: str | None = None
-    pull_secrets: Sequence[str] = ()
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Sequence[Mapping[str, Any]] = ()
-    driver_template: Mapping[str, Any] = field(default_factory=dict)
-    executor_template: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -195,9 +179,8 @@ class Objects:
                 {"name": "sparkscale-secrets", "mountPath": SECRETS, "readOnly": True},
                 {"name": "sparkscale-scratch", "mountPath": SCRATCH},
             ],
+            **_if_set(imagePullPolicy=placing.pull_policy),
         }
-        if placing.pull_policy:
-            container["imagePullPolicy"] = placing.pull_policy
         spec = {
             "restartPolicy": "Never",
             "serviceAccountName": placing.service_account,
@@ -208,18 +191,14 @@ class Objects:
                 {"name": "sparkscale-secrets", "secret": {"secretName": self.name}},
                 {"name": "sparkscale-scratch", "emptyDir": {}},
             ],
-            **_placed(placing),
+            **_tolerations(placing),
+            **_if_set(
+                imagePullSecrets=[{"name": name} for name in placing.pull_secrets],
+                nodeSelector=dict(placing.node_selector),
+            ),
         }
-        if placing.pull_secrets:
-            spec["imagePullSecrets"] = [{"name": name} for name in placing.pull_secrets]
-        if placing.node_selector:
-            spec["nodeSelector"] = dict(placing.node_selector)
-        ours = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": self._metadata(owner, **DRIVER),
-            "spec": spec,
-        }
+        metadata = self._metadata(owner, **DRIVER)
+        ours = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         pod: Manifest = merged(placing.driver_template, ours)
         return pod
 
@@ -245,15 +224,17 @@ def as_args(words: Sequence[str]) -> list[str]:
 
 def executor_template(placing: Placing) -> Manifest:
     """The pod template of executors: the user's, with what Spark has no setting for."""
-    ours = {"apiVersion": "v1", "kind": "Pod", "spec": _placed(placing)}
+    ours = {"apiVersion": "v1", "kind": "Pod", "spec": _tolerations(placing)}
     template: Manifest = merged(placing.executor_template, ours)
     return template
 
 
-def _placed(placing: Placing) -> Manifest:
-    return (
-        {"tolerations": [dict(each) for each in placing.tolerations]} if placing.tolerations else {}
-    )
+def _tolerations(placing: Placing) -> Manifest:
+    return _if_set(tolerations=[dict(each) for each in placing.tolerations])
+
+
+def _if_set(**fields: Any) -> Manifest:
+    return {name: value for name, value in fields.items() if value}
 
 
 def resources(settings: Mapping[str, str]) -> Manifest:

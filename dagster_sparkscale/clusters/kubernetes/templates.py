@@ -1,13 +1,34 @@
-"""A pod template of the user's below what is ours. Pure.
+"""What all pods of a cluster have in common, and a template of the user's below what is ours. Pure.
 
 What must not change: what is ours wins wherever both say something; what a template adds stays.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 _KEYS = ("name", "mountPath", "containerPort", "ip", "topologyKey")
 """What tells the items of Kubernetes' lists apart. Items without any of these are added up."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What the pods of a cluster have in common."""
+
+    namespace: str
+    image: str
+    service_account: str
+    term_seconds: int
+    pull_policy: str | None = None
+    pull_secrets: Sequence[str] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    driver_template: Mapping[str, Any] = field(default_factory=dict)
+    executor_template: Mapping[str, Any] = field(default_factory=dict)
+    executor_account: str | None = None
+    """The service account of executors; None: that of their template."""
+    bind: str = "0.0.0.0"
+    """The address that drivers listen on."""
 
 
 def merged(template: Any, ours: Any) -> Any:

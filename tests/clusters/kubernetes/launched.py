@@ -4,7 +4,8 @@ from typing import Any
 
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
-from dagster_sparkscale.clusters.kubernetes.manifests import CERTIFICATE, TOKEN, Objects, Placing
+from dagster_sparkscale.clusters.kubernetes.manifests import CERTIFICATE, TOKEN, Objects
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dagster_sparkscale.clusters.records.store import Process, Record, Submission
 from tests.clusters.kubernetes.memory import NAMESPACE, Client, Server
 from tests.clusters.kubernetes.pods import event

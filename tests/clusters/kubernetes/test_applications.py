@@ -13,7 +13,8 @@ from dagster_sparkscale.clusters.kubernetes.applications import (
     may_start,
     waits_for,
 )
-from dagster_sparkscale.clusters.kubernetes.manifests import CODE, Placing
+from dagster_sparkscale.clusters.kubernetes.manifests import CODE
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dev.kubernetes.operators.submission import arguments
 from dev.kubernetes.volumes import expand
 from tests.clusters.kubernetes.pods import NOW

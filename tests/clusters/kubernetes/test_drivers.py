@@ -12,8 +12,9 @@ from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
-from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
+from dagster_sparkscale.clusters.kubernetes.manifests import Objects
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
 from dagster_sparkscale.observe.end_report import EndReport, Stopped
 from tests.clusters.kubernetes.pods import ended, pod

@@ -10,8 +10,9 @@ from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost
 from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
-from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
+from dagster_sparkscale.clusters.kubernetes.manifests import Objects
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dagster_sparkscale.clusters.records.store import Holding, Record
 from tests.clusters.kubernetes.memory import Client, Server
 

@@ -11,13 +11,13 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     CODE,
     SECRETS,
     Objects,
-    Placing,
     asks_for_no_more,
     executor_template,
     memory_mib,
     resources,
     text_of,
 )
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
 from dev.kubernetes.volumes import expand
 
 PLACING = Placing("streams", "spark:4.3", "sparkscale-driver", 30)

@@ -1,13 +1,20 @@
 """Spark settings of a driver that is a pod."""
 
+from dataclasses import replace
+
 from dagster_sparkscale.clusters.kubernetes.spark import app_id, host, settings_in_a_pod
+from dagster_sparkscale.clusters.kubernetes.templates import Placing
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
+from dagster_sparkscale.clusters.records.store import Record
 from tests.clusters.running import stream
 
+RECORD = replace(Record.new("ab" * 8), epoch=7, executors=2)
 
-def made(common=None, spark_conf=None, **options):
-    declared = stream("word_count", spark_conf=spark_conf or {})
-    given = {"executors": 2, "namespace": "streams", "image": "spark:4.3", **options}
-    return settings_in_a_pod(declared, 7, "ab" * 8, common=common or {}, **given)
+
+def made(common=None, spark_conf=None, more=None, template=None, **options):
+    call = Invocation(stream("word_count", spark_conf=spark_conf or {}), "", (), more)
+    placing = Placing("streams", "spark:4.3", "driver", 30, **options)
+    return settings_in_a_pod(call, RECORD, placing, common or {}, template)
 
 
 def test_executors_find_the_driver_by_its_service():
