@@ -45,23 +45,60 @@ _STAGING = "spark.yarn.stagingDir"
 _BASH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class YarnCluster(StateFolderCluster):
+class OnYarn(StateFolderCluster):
+    """Reaches a YARN, wherever drivers run."""
+
+    hadoop_conf_dir: str = Field(
+        description="Folder of the cluster's core-site.xml and yarn-site.xml, on this host."
+    )
+    resource_managers: list[str] = Field(
+        default_factory=list,
+        description="Web addresses of the ResourceManagers, http://host:8088: needed to tell the "
+        "free cores.",
+    )
+    queue: str = Field(default="default", description="Queue that applications are submitted to.")
+    user: str | None = Field(
+        default=None,
+        description="Who applications belong to where YARN believes what it is told (simple "
+        "authentication). Default: HADOOP_USER_NAME, or the user of this process.",
+    )
+    ca_file: str | None = Field(
+        default=None,
+        description="Certificates of who signs for ResourceManagers and nodes where they speak "
+        "HTTPS, PEM, on this host. Default: what REQUESTS_CA_BUNDLE names, or the system's.",
+    )
+
+    def capacity(self) -> Capacity | None:
+        return room_of(self._manager())
+
+    def _manager(self) -> ResourceManager:
+        user = self.user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+        return ResourceManager(tuple(self.resource_managers), Web(user, self.ca_file))
+
+    def _conf_dir(self) -> Path:
+        return Path(self.hadoop_conf_dir).expanduser()
+
+    def _refuse_without_settings(self) -> None:
+        """Refuse a folder without the settings of a cluster.
+
+        Raises:
+            ClusterError: the folder, or yarn-site.xml in it, is missing.
+        """
+        if fault := _no_settings(self._conf_dir()):
+            raise ClusterError(
+                f"hadoop_conf_dir = {self.hadoop_conf_dir!r}: {fault}; must be the folder of the "
+                "cluster's core-site.xml and yarn-site.xml, on this host"
+            )
+
+
+class YarnCluster(OnYarn):
     """Runs streams on YARN, driver and all. All settings may be `dg.EnvVar`s."""
 
     resource_managers: list[str] = Field(
         description="Web addresses of the ResourceManagers, http://host:8088: several where they "
         "stand by for each other."
     )
-    hadoop_conf_dir: str = Field(
-        description="Folder of the cluster's core-site.xml and yarn-site.xml, on this host."
-    )
-    queue: str = Field(default="default", description="Queue that applications are submitted to.")
     python: str = Field(default="python3", description="Python of drivers and executors, on nodes.")
-    user: str | None = Field(
-        default=None,
-        description="Who applications belong to where YARN believes what it is told (simple "
-        "authentication). Default: HADOOP_USER_NAME, or the user of this process.",
-    )
     staging_dir: str | None = Field(
         default=None,
         description="URI of the folder that Spark puts an application's files below. Default: the "
@@ -73,11 +110,6 @@ class YarnCluster(StateFolderCluster):
         default=None, description="Its keytab, a file on this host: Spark ships it to the driver."
     )
     java_home: str | None = Field(default=None, description="Java of spark-submit. Default: found.")
-    ca_file: str | None = Field(
-        default=None,
-        description="Certificates of who signs for ResourceManagers and nodes where they speak "
-        "HTTPS, PEM, on this host. Default: what REQUESTS_CA_BUNDLE names, or the system's.",
-    )
     agent_bind: str = Field(
         default="0.0.0.0",
         description="Address that the agents listen at, on the drivers' nodes. They speak TLS.",
@@ -191,9 +223,6 @@ class YarnCluster(StateFolderCluster):
             if not app.final and ours not in app.tags:
                 self._refuse_stranger(lease, checkpoint, app)
 
-    def capacity(self) -> Capacity | None:
-        return room_of(self._manager())
-
     def _refuse_stranger(
         self, lease: Lease, checkpoint: str, app: applications.Application
     ) -> None:
@@ -217,13 +246,13 @@ class YarnCluster(StateFolderCluster):
         except Unanswered as error:
             cure = "see whether resource_managers has its web address, and whether it runs"
             yield Condition("ResourceManager", str(error), cure)
-        conf = Path(self.hadoop_conf_dir).expanduser()
+        conf = self._conf_dir()
         fault = _no_settings(conf)
         needed = "put the cluster's core-site.xml and yarn-site.xml there, or name their folder"
         yield Condition("hadoop_conf_dir", fault or str(conf), needed if fault else None)
 
     def _refuse_if_not_ready(self) -> None:
-        refuse_without_settings(self.hadoop_conf_dir)
+        self._refuse_without_settings()
         if self.keytab and not Path(self.keytab).is_file():
             raise ClusterError(f"keytab = {self.keytab!r}: there is no such file")
         self._client()
@@ -233,16 +262,13 @@ class YarnCluster(StateFolderCluster):
         return self.staging_dir or self.spark_conf.get(_STAGING)
 
     def _manager(self) -> ResourceManager:
-        if self._snapshot is not None:
-            return self._snapshot
-        web = Web(user_or_me(self.user), self.ca_file)
-        return ResourceManager(tuple(self.resource_managers), web)
+        return super()._manager() if self._snapshot is None else self._snapshot
 
     def _client(self) -> Client:
         return Client(
             java=java_home(self.java_home),
             spark=spark_home(),
-            conf_dir=str(Path(self.hadoop_conf_dir).expanduser()),
+            conf_dir=str(self._conf_dir()),
             user=self.user,
             passed=self.pass_environment,
         )
@@ -251,30 +277,12 @@ class YarnCluster(StateFolderCluster):
         return Yarn(self._manager(), self._client(), self._staging())
 
 
-def refuse_without_settings(hadoop_conf_dir: str) -> None:
-    """Refuse a folder without the settings of a cluster.
-
-    Raises:
-        ClusterError: the folder, or yarn-site.xml in it, is missing.
-    """
-    if fault := _no_settings(Path(hadoop_conf_dir).expanduser()):
-        raise ClusterError(
-            f"hadoop_conf_dir = {hadoop_conf_dir!r}: {fault}; must be the folder of the cluster's "
-            "core-site.xml and yarn-site.xml, on this host"
-        )
-
-
 def _no_settings(folder: Path) -> str | None:
     if not folder.is_dir():
         return f"{folder}: there is no such folder"
     if not (folder / "yarn-site.xml").is_file():
         return f"{folder}: there is no yarn-site.xml"
     return None
-
-
-def user_or_me(user: str | None) -> str:
-    """The user that asks YARN and owns the applications."""
-    return user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
 def _shippable(stream: Stream) -> Path:

@@ -32,10 +32,7 @@ class Client:
         # spark-submit would hand on what this host's Python is to nodes that have another.
         env = {name: value for name, value in inherited.items() if not name.startswith("PYSPARK_")}
         env |= {"JAVA_HOME": str(self.java), "SPARK_HOME": str(self.spark)}
-        env |= {"HADOOP_CONF_DIR": self.conf_dir, "YARN_CONF_DIR": self.conf_dir}
-        if self.user:
-            env["HADOOP_USER_NAME"] = self.user
-        return env
+        return env | client_env(self.conf_dir, self.user)
 
     def submit(
         self, properties: Path, main: Path, arguments: Sequence[str], mark: str
@@ -76,6 +73,12 @@ class Client:
         except subprocess.TimeoutExpired:
             return f"{command[0]} has not ended within {SUBMIT_SECONDS:g} s"
         return None if done.returncode == 0 else said(done.stdout)
+
+
+def client_env(conf_dir: str, user: str | None) -> dict[str, str]:
+    """The variables by which a client of Hadoop finds its cluster, and who it is there."""
+    env = {"HADOOP_CONF_DIR": conf_dir, "YARN_CONF_DIR": conf_dir}
+    return {**env, "HADOOP_USER_NAME": user} if user else env
 
 
 def said(output: str) -> str:
