@@ -24,7 +24,7 @@ from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.clusters.standalone import masters
-from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
+from dagster_sparkscale.clusters.standalone.daemons import Daemons
 from dagster_sparkscale.clusters.standalone.room import Room
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.fields import check_memory
@@ -73,11 +73,11 @@ class LocalCluster(HostedCluster):
         Raises:
             ClusterError: no Java, no Spark, or something did not come up; says which and why.
         """
-        daemons, size = self._daemons(), self._size()
-        if not daemons.healthy(size):
+        daemons, room = self._daemons(), self._room()
+        if not daemons.healthy(room):
             java, spark = java_home(self.java_home), spark_home()
             shared = self._class_data(java, spark).get("executor", ())
-            daemons.start(size, java, spark, self._in_use(), shared, self.pass_environment)
+            daemons.start(room, java, spark, self._in_use(), shared, self.pass_environment)
 
     def shutdown(self, force: bool = False) -> None:
         """End the master and all workers.
@@ -108,9 +108,10 @@ class LocalCluster(HostedCluster):
         return masters.capacity(content) if content else None
 
     def misfit(self, stream: Stream) -> str | None:
-        size = self.workers, self.cores_per_worker, self.memory_per_worker
+        room = self._room()
         # What an environment variable is to say is not known yet; it has another type.
-        return Room(*size).misfit(stream) if [*map(type, size)] == [int, int, str] else None
+        known = [*map(type, (room.workers, room.cores, room.memory))] == [int, int, str]
+        return room.misfit(stream) if known else None
 
     def check(self, stream: Stream) -> None:
         # Before a cluster is started in vain.
@@ -140,8 +141,8 @@ class LocalCluster(HostedCluster):
     def _mark(self) -> str:
         return str(self.state_path())
 
-    def _size(self) -> Size:
-        return Size(self.workers, self.cores_per_worker, self.memory_per_worker)
+    def _room(self) -> Room:
+        return Room(self.workers, self.cores_per_worker, self.memory_per_worker)
 
     def _daemons(self) -> Daemons:
         return Daemons(self.state_path())

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.clusters.class_data import archives
-from dagster_sparkscale.clusters.class_data.maker import MARKER, marked
+from dagster_sparkscale.clusters.class_data.maker import MARKER
+from dagster_sparkscale.clusters.host.processes import carrying
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from tests.waiting import HANGS, wait_for
 
@@ -62,7 +63,7 @@ def test_what_could_not_be_made_is_not_tried_again_at_every_start(
     assert archives.make(java, spark, archives.user_folder()) is None
     assert "conf holds files" in archives.describe(java, spark, archives.user_folder())
     assert archives.see_to(java, spark, "a test") is None
-    assert not marked("a test")
+    assert not carrying(MARKER, "a test".__eq__)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -107,12 +108,12 @@ def test_the_background_maker_is_one_and_ends_when_it_should(
         archive = archives.archive_path(java, spark, archives.user_folder())
         waiting = archive.with_suffix(".waiting.lock")
         wait_for("the maker to wait", lambda: archives._is_held(waiting))
-        [maker] = marked(mark)
+        [maker] = carrying(MARKER, mark.__eq__)
         assert archives.see_to(java, spark, mark) is None
-        assert marked(mark) == [maker]
+        assert carrying(MARKER, mark.__eq__) == [maker]
     finally:
         archives.end_making(mark)
-    assert not marked(mark)
+    assert not carrying(MARKER, mark.__eq__)
 
 
 @pytest.mark.spark
@@ -133,23 +134,23 @@ def test_one_that_was_not_finished_is_tried_again_if_that_was_on_purpose(
         [sys.executable, "-m", archives.__package__], env={**os.environ, MARKER: mark}
     )
     try:
-        wait_for("the JVM that makes it", lambda: len(marked(mark)) >= 3)
+        wait_for("the JVM that makes it", lambda: len(carrying(MARKER, mark.__eq__)) >= 3)
         assert told() == "none (it is being made)"
         if on_purpose:
             archives.end_making(mark)
-            assert not marked(mark)
+            assert not carrying(MARKER, mark.__eq__)
         else:
             maker.kill()
         assert maker.wait(HANGS) == (143 if on_purpose else -signal.SIGKILL)
-        wait_for("the end of what it has started", lambda: not marked(mark))
+        wait_for("the end of what it has started", lambda: not carrying(MARKER, mark.__eq__))
         assert told() == f"none ({'not made yet' if on_purpose else 'its maker was killed'})"
         assert archive.with_suffix(".making").exists() is not on_purpose
         assert archives.see_to(java, spark, mark) is None
         if on_purpose:
             # Of a process that was started just now the environment can't be read for a moment.
-            wait_for("another maker", lambda: marked(mark))
+            wait_for("another maker", lambda: carrying(MARKER, mark.__eq__))
         else:
-            assert not marked(mark)
+            assert not carrying(MARKER, mark.__eq__)
     finally:
         archives.end_making(mark)
         maker.wait(HANGS)
@@ -168,6 +169,6 @@ def test_one_that_failed_after_now_is_tried_again(
     )
     try:
         archives.see_to(java, spark, str(tmp_path))
-        wait_for("its maker", lambda: marked(str(tmp_path)))
+        wait_for("its maker", lambda: carrying(MARKER, str(tmp_path).__eq__))
     finally:
         archives.end_making(str(tmp_path))

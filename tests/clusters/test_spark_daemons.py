@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
+from dagster_sparkscale.clusters.standalone.daemons import Daemons
+from dagster_sparkscale.clusters.standalone.room import Room
 from dagster_sparkscale.clusters.standalone.spark_daemons import Installation, log_of, tail_of
 from tests.waiting import HANGS
 
@@ -104,7 +105,7 @@ def test_a_file_system_without_locks_is_refused_and_no_file_stands_in_for_one(
     monkeypatch.setattr("fcntl.flock", missing)
     daemons = Daemons(tmp_path / "state")
     with pytest.raises(ClusterError, match=r"start\.lock: can't lock it .*knows locks"):
-        daemons.start(Size(1, 1, "1g"), tmp_path, tmp_path, False)
+        daemons.start(Room(1, 1, "1g"), tmp_path, tmp_path, False)
 
 
 def test_the_end_of_a_log_says_what_a_daemon_ended_of_however_deep_it_was(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import stat
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,9 +27,8 @@ from dagster_sparkscale.clusters.class_data.maker import (
     LIMIT_SECONDS,
     MARKER,
     CannotMake,
-    kill_marked,
+    kill_makers,
     make_archive,
-    marked,
 )
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
@@ -48,8 +46,6 @@ _RECIPE = "1"
 _KILLED = "its maker was killed"
 
 _log = logging.getLogger(__name__)
-# Makers this process has started: kept so that they are reaped when they end.
-_launched: list[subprocess.Popen[bytes]] = []
 
 
 def user_folder() -> Path:
@@ -223,32 +219,28 @@ def see_to(java: Path, spark: Path, mark: str) -> Path | None:
 
 
 def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
-    _launched[:] = [process for process in _launched if process.poll() is None]
     if _is_held(archive.with_suffix(".waiting.lock")):
         return  # a maker waits or works already
     package = str(Path(__file__).parents[3])
     command = [sys.executable, "-m", __package__, "--folder", str(archive.parent), "--background"]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), package]))
-    process = subprocess.Popen(
+    processes.start_detached(
         [*command, "--java", str(java), "--spark", str(spark)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=archive.parent,
-        env={**os.environ, "PYTHONPATH": path, MARKER: mark},
-        start_new_session=True,
+        {**os.environ, "PYTHONPATH": path, MARKER: mark},
+        folder=archive.parent,
     )
-    _launched.append(process)
 
 
 def end_making(mark: str) -> None:
     """End the background maker with that mark, and what it has started. One that is told to end
     clears away what it has; one that does not heed is killed."""
-    for process in marked(mark):
+    for process in processes.carrying(MARKER, mark.__eq__):
         with contextlib.suppress(Exception):
             process.terminate()  # psutil checks first that the pid is still the same process
-    processes.wait_until(lambda: not marked(mark), processes.TERM_SECONDS)
-    processes.wait_until(lambda: not kill_marked(mark), processes.TERM_SECONDS)
+    processes.wait_until(
+        lambda: not processes.carrying(MARKER, mark.__eq__), processes.TERM_SECONDS
+    )
+    kill_makers(mark)
 
 
 def make_in_background(java: Path, spark: Path, folder: Path) -> None:

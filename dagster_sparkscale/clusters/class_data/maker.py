@@ -4,6 +4,7 @@ What must not change: the file gets its name when it is whole and on the disk; n
 started for it is left when it is done, or has failed, or has taken too long.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster_sparkscale.clusters.class_data import program
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def _run(java: Path, spark: Path, work: Path, made: Path) -> None:
     except subprocess.TimeoutExpired:
         raise CannotMake(f"it was not made within {LIMIT_SECONDS:.0f} s") from None
     finally:
-        processes.wait_until(lambda: not kill_marked(mark, os.getpid()), processes.TERM_SECONDS)
+        kill_makers(mark, os.getpid())
     if code or not made.is_file():
         lines = log.read_text(errors="replace").strip().splitlines()[-20:]
         raise CannotMake("\n".join([f"the run that loads the classes failed ({code}):", *lines]))
@@ -116,17 +118,13 @@ def _check(java: Path, made: Path) -> None:
         ) from error
 
 
-def marked(mark: str) -> "list[psutil.Process]":
-    """The live processes that carry `mark`: a maker, and what it has started."""
-    return processes.carrying(MARKER, lambda value: value == mark)
+def kill_makers(mark: str, spare: int | None = None) -> None:
+    """Kill a maker and what it has started, all of which carry `mark`, except the process `spare`.
+    What can't be killed is left."""
 
+    def left() -> "list[psutil.Process]":
+        there = processes.carrying(MARKER, mark.__eq__)
+        return [process for process in there if process.pid != spare]
 
-def kill_marked(mark: str, spare: int | None = None) -> int:
-    """Kill what carries `mark`, except the process `spare`; how many there were."""
-    left = [process for process in marked(mark) if process.pid != spare]
-    for process in left:
-        try:
-            process.kill()
-        except Exception:
-            continue  # gone meanwhile
-    return len(left)
+    with contextlib.suppress(ClusterError):
+        processes.kill_all(left, "")

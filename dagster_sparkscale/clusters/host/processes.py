@@ -13,7 +13,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import supervisor
@@ -33,7 +34,7 @@ _OURS = "java", "python", "pypy"
 """How the names of the programs begin that drivers are."""
 _IN_THE_WAY = "end them before a new start"
 
-# Supervisors this process has started: kept so that they are reaped when they end.
+# What this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
 
 
@@ -42,29 +43,44 @@ def marker(stream: str, epoch: int, record_id: str) -> str:
     return f"{stream}:{epoch}:{record_id}"
 
 
+def start_detached(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    output: IO[bytes] | int = subprocess.DEVNULL,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process that is no child of a terminal or of Dagster: it outlives both.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    _launched[:] = [process for process in _launched if process.poll() is None]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=dict(env),
+        cwd=folder,
+        start_new_session=True,
+    )
+    _launched.append(process)
+    return process
+
+
 def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, str]) -> None:
     """Start the supervisor with the driver's command, in a session of its own.
 
     Raises:
         ClusterError: it could not be started; nothing of it runs.
     """
-    _launched[:] = [process for process in _launched if process.poll() is None]
     # As an isolated script: a stream's environment (PYTHONHOME, PYTHONPATH) may break its driver,
     # but then the supervisor must be there to tell.
     supervise = [command[0], "-I", supervisor.__file__, "--dir", str(folder.path)]
     process: subprocess.Popen[bytes] | None = None
     try:
         with open(folder.path / "supervisor.err", "wb", opener=_private) as errors:
-            process = subprocess.Popen(
-                [*supervise, "--", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                env=dict(env),
-                # Not a child of a terminal or of Dagster: it outlives both.
-                start_new_session=True,
-            )
-        _launched.append(process)
+            process = start_detached([*supervise, "--", *command], env, errors)
         write_json(folder.supervisor, {"pid": process.pid, "birth": birth(process.pid)})
     except BaseException as error:
         # A full disk, or Dagster terminating the run: a launch that is not on record must not run.

@@ -20,7 +20,6 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import make_private, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 from dagster_sparkscale.clusters.standalone import masters
+from dagster_sparkscale.clusters.standalone.room import Room
 from dagster_sparkscale.clusters.standalone.spark_daemons import (
     HOST,
     MARKER,
@@ -45,25 +45,6 @@ if TYPE_CHECKING:
 START_SECONDS = 90.0
 _PORTS_FROM = 12_000
 """Below are those of well-known services."""
-
-# Daemons this process has started: kept so that they are reaped when they end.
-_launched: list[subprocess.Popen[bytes]] = []
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much the embedded cluster offers."""
-
-    workers: int
-    cores: int
-    """Cores of each worker. They may exceed the machine's: executors then share its processors."""
-    memory: str
-    """Memory of each worker, as a JVM memory size."""
-
-    @property
-    def names(self) -> list[str]:
-        """The daemons by name, the master first."""
-        return ["master", *(f"worker {number}" for number in range(1, self.workers + 1))]
 
 
 class Daemons:
@@ -85,14 +66,14 @@ class Daemons:
             return {}
         return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
 
-    def healthy(self, size: Size) -> bool:
+    def healthy(self, room: Room) -> bool:
         """Whether every daemon lives. Looks at processes only, so it costs next to nothing."""
         note = self._read()
-        return note is not None and all(_lives(note, name) for name in size.names)
+        return note is not None and all(_lives(note, name) for name in room.daemons)
 
     def start(
         self,
-        size: Size,
+        room: Room,
         java: Path,
         spark: Path,
         drivers_alive: bool,
@@ -105,7 +86,7 @@ class Daemons:
             ClusterError: a daemon did not come up; shows the end of its log.
         """
         with self._locked():
-            if self.healthy(size):
+            if self.healthy(room):
                 return
             note = self._read() or {"id": os.urandom(8).hex(), "daemons": {}}
             unused = not drivers_alive and not any(_lives(note, name) for name in note["daemons"])
@@ -127,7 +108,7 @@ class Daemons:
             )
             for _ in range(3):
                 try:
-                    self._start(note, size, installation)
+                    self._start(note, room, installation)
                     return
                 except _PortTaken:
                     # Another program can take a port while the master is down, or between our
@@ -137,7 +118,7 @@ class Daemons:
                     note.pop("master_port", None)
             raise ClusterError(f"no port for the master of {self.folder} could be kept; try again")
 
-    def _start(self, note: dict[str, Any], size: Size, installation: Installation) -> None:
+    def _start(self, note: dict[str, Any], room: Room, installation: Installation) -> None:
         if "master_port" not in note:
             note["master_port"], note["web_port"] = _free_ports(2)
         master, web = _addresses(note)
@@ -147,16 +128,16 @@ class Daemons:
                 ports = note["master_port"], note["web_port"]
                 self._enter(note, "master", installation.start_master(*ports))
             self._await(note, ["master"], lambda: masters.overview(web, 5.0) is not None)
-            workers = size.names[1:]
+            workers = room.daemons[1:]
             for name in workers:
                 if not _lives(note, name):
-                    process = installation.start_worker(name, master, size.cores, size.memory)
+                    process = installation.start_worker(name, master, room.cores, room.memory)
                     self._enter(note, name, process)
         except OSError as error:
             raise ClusterError(
                 f"the embedded cluster can't be started in {self.folder}: {error}"
             ) from error
-        self._await(note, workers, lambda: _registered(web, size.workers))
+        self._await(note, workers, lambda: _registered(web, room.workers))
 
     def stop(self) -> None:
         """End all daemons and their executors; returns when nothing of them is left.
@@ -176,8 +157,12 @@ class Daemons:
                     with contextlib.suppress(OSError):
                         os.kill(note["daemons"][name]["pid"], signal.SIGTERM)
             mark = note["id"]
-            processes.wait_until(lambda: not _marked(mark), processes.TERM_SECONDS)
-            processes.kill_all(lambda: _marked(mark), "they are the embedded cluster's")
+
+            def left() -> "list[psutil.Process]":
+                return processes.carrying(MARKER, mark.__eq__)
+
+            processes.wait_until(lambda: not left(), processes.TERM_SECONDS)
+            processes.kill_all(left, "they are the embedded cluster's")
             note["daemons"] = {}
             write_json(self._note, note)
             for name in ("recovery", "work"):
@@ -226,8 +211,6 @@ class Daemons:
             lock.release()
 
     def _enter(self, note: dict[str, Any], name: str, process: subprocess.Popen[bytes]) -> None:
-        _launched[:] = [each for each in _launched if each.poll() is None]
-        _launched.append(process)
         note["daemons"][name] = {"pid": process.pid, "birth": birth(process.pid)}
         write_json(self._note, note)
 
@@ -306,7 +289,3 @@ def _bound(stack: contextlib.ExitStack, drawn: list[int]) -> int:
             return port
     kept.bind((HOST, 0))
     return int(kept.getsockname()[1])
-
-
-def _marked(mark: str) -> "list[psutil.Process]":
-    return processes.carrying(MARKER, lambda value: value == mark)

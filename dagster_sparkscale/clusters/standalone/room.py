@@ -13,9 +13,14 @@ class Room:
 
     workers: int
     cores: int
-    """Cores of each worker."""
+    """Cores of each worker. They may exceed the machine's: executors then share its processors."""
     memory: str
     """Memory of each worker, as a JVM memory size."""
+
+    @property
+    def daemons(self) -> list[str]:
+        """The daemons by name, the master first."""
+        return ["master", *(f"worker {number}" for number in range(1, self.workers + 1))]
 
     def executors(self, cores: int, memory: str) -> int:
         """How many executors of that size fit."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dagster_sparkscale.clusters.host import environments
 from dagster_sparkscale.clusters.host.folders import make_private
+from dagster_sparkscale.clusters.host.processes import start_detached
 from dagster_sparkscale.clusters.launch.spark_settings import in_one_line
 
 MARKER = "SPARKSCALE_CLUSTER"
@@ -115,14 +116,11 @@ class Installation:
         # What the JVM itself prints, when it can't even begin to log.
         with open(log.with_suffix(".err"), "wb") as errors:
             # spark-class replaces itself by the JVM, so the pid is the JVM's too.
-            return subprocess.Popen(
+            return start_detached(
                 [str(self.spark / "bin/spark-class"), main_class, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                cwd=self.folder,
-                env={**self._environment(), "SPARK_DAEMON_JAVA_OPTS": in_one_line(java_options)},
-                start_new_session=True,
+                {**self._environment(), "SPARK_DAEMON_JAVA_OPTS": in_one_line(java_options)},
+                errors,
+                self.folder,
             )
 
     def _environment(self) -> dict[str, str]:
