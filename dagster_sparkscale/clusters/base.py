@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import dagster as dg
 from pydantic import ValidationError
@@ -101,6 +101,12 @@ class Driver:
     restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
     """When recovery started the stream anew, of its latest submissions (at least the last 20),
     seconds since the epoch; None: not known."""
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether the value of a field is text that is known already: that of a `dg.EnvVar` is not,
+    before a run begins."""
+    return isinstance(value, str) and not isinstance(value, dg.EnvVar)
 
 
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dagster_sparkscale.clusters.agents.change import Change
-from dagster_sparkscale.clusters.agents.connection import Address
-from dagster_sparkscale.clusters.agents.http import Connections, shared_connections
+from dagster_sparkscale.clusters.agents.http import Address, Connections, shared_connections
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.observe.status import MalformedStatus, Status
 

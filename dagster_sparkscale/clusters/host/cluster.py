@@ -15,9 +15,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.base import Driver, is_text
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.conditions import (
     check_spark_of,

@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
-from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.env_values import is_text
+from dagster_sparkscale.clusters.base import Driver, is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder

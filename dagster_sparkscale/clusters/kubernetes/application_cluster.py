@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from dagster_sparkscale.clusters.base import is_text
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import applications
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver

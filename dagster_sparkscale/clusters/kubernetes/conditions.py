@@ -1,13 +1,30 @@
 """What `sparkscale doctor` says of a namespace: whether what drivers and Dagster need is there."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.kubernetes import executors, rights
+from dagster_sparkscale.clusters.kubernetes import executors
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
+
+NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "dagster.yaml": {
+        "pods": ("get", "list", "create", "delete", "deletecollection"),
+        "pods/log": ("get",),
+        "events": ("list",),
+        "configmaps": ("get", "list", "create", "update"),
+        "secrets": ("get", "list", "create", "patch", "delete"),
+        "services": ("create",),
+        "serviceaccounts": ("get",),
+    },
+    "outside.yaml": {"pods/portforward": ("get", "create")},
+    "applications.yaml": {"sparkapplications": ("get", "list", "create", "delete")},
+}
+"""The needed verbs of each resource, by the manifest that grants them."""
+_OPERATORS = {("pods", "create")}
+"""What an operator does, where there is one."""
 
 
 def conditions(
@@ -36,7 +53,7 @@ def conditions(
     yield Condition("Kubernetes", f"{api.access.url}, namespace {api.namespace}")
     needed = {"dagster.yaml": True, "outside.yaml": forwards, "applications.yaml": applications}
     for manifest in (name for name in needed if needed[name]):
-        if lacks := rights.lacking(api, manifest, applications):
+        if lacks := _lacking(api, manifest, applications):
             text = f"Dagster may not {', '.join(lacks)} in the namespace {api.namespace}"
             cure = f"apply deploy/kubernetes/{manifest}, bound to the account that Dagster has"
             yield Condition("roles", text, cure)
@@ -46,3 +63,22 @@ def conditions(
         yield Condition("service account", text, cure)
     with contextlib.suppress(ClusterError):  # what may not be listed is told above
         yield from executors.conditions(api)
+
+
+def _lacking(api: Api, manifest: str, applications: str | None = None) -> list[str]:
+    """The rights of a manifest that are missing, such as `create pods`. Everybody may ask that.
+
+    Args:
+        applications: the API group of the operator's applications.
+
+    Raises:
+        ClusterError: the API server does not say.
+    """
+    group = f"{applications}:" if manifest == "applications.yaml" else ""
+    return [
+        f"{verb} {resource}"
+        for resource, verbs in NEEDED[manifest].items()
+        for verb in verbs
+        if not (applications and (resource, verb) in _OPERATORS)
+        and not api.may(verb, f"{group}{resource}")
+    ]

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from dagster_sparkscale.clusters.base import is_text
 from dagster_sparkscale.clusters.capacity import Capacity
-from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.standalone import masters

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
 
-from dagster_sparkscale.clusters.agents import timed_urls
+from dagster_sparkscale.clusters.agents import timed_http
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 
 _MASTER = re.compile(r"^(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})$")
@@ -38,7 +38,7 @@ def overview(web_url: str, timeout: float) -> dict[str, Any] | None:
     """What the master at `web_url` says of itself; None if it does not answer, all of it in
     `timeout` seconds."""
     try:
-        with timed_urls.answer(f"{web_url.rstrip('/')}/json/", timeout) as answer:
+        with timed_http.answer(f"{web_url.rstrip('/')}/json/", timeout) as answer:
             content = json.loads(answer.read(16_000_000))
     except (OSError, HTTPException, ValueError):  # an URLError is an OSError
         return None

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters.agents import credentials
-from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.base import Driver, is_text
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json

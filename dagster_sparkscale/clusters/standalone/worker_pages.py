@@ -6,7 +6,7 @@ from http.client import HTTPException
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from dagster_sparkscale.clusters.agents import timed_urls
+from dagster_sparkscale.clusters.agents import timed_http
 from dagster_sparkscale.clusters.standalone.master_page import reached_at
 from dagster_sparkscale.driver import shipped
 
@@ -84,7 +84,7 @@ def page(
         asked["offset"] = 0
     try:
         url = f"{web_url.rstrip('/')}/log/?{urlencode(asked)}"
-        with timed_urls.answer(url, timeout) as answer:
+        with timed_http.answer(url, timeout) as answer:
             text = answer.read(size + 10_000).decode("utf-8", "replace")
     except (OSError, HTTPException, ValueError):  # an URLError is an OSError
         return None

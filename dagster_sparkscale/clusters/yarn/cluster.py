@@ -9,10 +9,9 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.base import Driver, is_text
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.cluster import place_of
 from dagster_sparkscale.clusters.host.conditions import conditions_here, program_here

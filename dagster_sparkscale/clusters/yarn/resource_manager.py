@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from dagster_sparkscale.clusters.agents import timed_urls
+from dagster_sparkscale.clusters.agents import timed_http
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications
@@ -72,7 +72,7 @@ class Web:
         )
         context = self._tls() if url.startswith("https:") else None
         other = () if follow else (_NoRedirects(),)
-        with timed_urls.answer(request, timeout, *other, context=context) as answer:
+        with timed_http.answer(request, timeout, *other, context=context) as answer:
             return answer.read(_LARGEST)
 
     def _tls(self) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from dagster_sparkscale import KubernetesCluster, SparkApplicationCluster
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes.applications import VERSIONS
-from dagster_sparkscale.clusters.kubernetes.rights import NEEDED
+from dagster_sparkscale.clusters.kubernetes.conditions import NEEDED
 from dev.kubernetes.granted import apply, granted, kubeconfig
 from dev.kubernetes.operators.crds import install
 from dev.kubernetes.running import Cluster
