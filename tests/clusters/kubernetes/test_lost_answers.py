@@ -139,7 +139,8 @@ def test_what_another_has_written_meanwhile_is_a_conflict_as_ever(
         with pytest.raises(Unreachable):
             lease.renew()
         later = kept(server)
-        MapStore(Client(server)).swap("clicks", replace(later, revision=later.revision + 1))
+        theirs = replace(later, revision=later.revision + 1, desired="stopped")
+        MapStore(Client(server)).swap("clicks", theirs)
         with pytest.raises(LeaseLost):
             lease.renew()
         with pytest.raises(LeaseLost):
