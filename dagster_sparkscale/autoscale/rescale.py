@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.requests import Refused, alive, ask, gone
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force import receiver_counts
 from dagster_sparkscale.observe.receivers import active, away, in_words, relaunched_since, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -139,7 +140,8 @@ def rescale(
             if requester.decided and (why := _overtaken(cluster, stream, requester.epoch)):
                 raise Overtaken(why) from None
             raise
-    bounds, target = stream.bounds_for(shards, story.driver.receivers), story.target
+    bounds = stream.bounds_for(shards, receiver_counts.of_driver(story.driver))
+    target = story.target
     story.requested_seconds = time.monotonic() - begun
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
     if target > bounds.aim(target):
@@ -172,7 +174,7 @@ def _request(
         )
     target = target_of(
         request,
-        until_restart(driver.declared, stream.bounds_for(None, driver.receivers)),
+        until_restart(driver.declared, stream.bounds_for(None, receiver_counts.of_driver(driver))),
         before.registered - before.removing,
     )
     leaving = f", of which {before.removing} are leaving" if before.removing else ""

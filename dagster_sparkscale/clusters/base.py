@@ -81,19 +81,12 @@ class Driver:
     None: not reported."""
     cause: str | None = None
     """Why it was started, as the history of submissions has it; None: not known."""
-    receivers: int | None = field(default=None, repr=False)
-    """How many receivers it was to start, where that is not as declared; None: it is, or it has
-    none."""
     record: Record | None = field(default=None, repr=False, compare=False)
     """What was remembered of the stream when this was found; None: not known."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     """What it was started with, as `declare.drift` tells it."""
-    owner: str = field(default="", repr=False)
-    """Code location and cluster that declared it, as `Record.owner`."""
-    asset: tuple[str, ...] = field(default=(), repr=False)
-    identity: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     hold: DurableHold | None = None
     """What bars the stream from being started."""
     asked_to_stop_at: float | None = None

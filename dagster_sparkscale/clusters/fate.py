@@ -108,9 +108,6 @@ def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
         app_id=observed.app_id,
         ui_url=observed.ui_url,
         declared=record.declared,
-        owner=record.owner,
-        asset=record.asset,
-        identity=record.identity,
         hold=record.hold,
         asked_to_stop_at=record.asked_to_stop_at,
         restarted_at=record.restarted_at,
@@ -121,6 +118,5 @@ def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
         ending=stopped.in_words() if stopped else None,
         drained=drained(stopped) if stopped else None,
         cause=record.cause,
-        receivers=record.receivers,
         record=record,
     )

@@ -187,7 +187,9 @@ def bounds_in_force(
     """
     if driver is None or not driver.state.alive:
         return bounded(stream.bounds, steering)
-    reach = until_restart(driver.declared, stream.bounds_for(shards, driver.receivers))
+    reach = until_restart(
+        driver.declared, stream.bounds_for(shards, receiver_counts.of_driver(driver))
+    )
     return bounded(reach, steering)
 
 

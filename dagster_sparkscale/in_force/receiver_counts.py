@@ -8,6 +8,7 @@ declared     another number than when it was set: that is in force again, by the
 
 from dataclasses import replace
 
+from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.stream import Stream
@@ -24,6 +25,12 @@ def count_of(stream: Stream) -> ReceiverCount | None:
 def in_force(stream: Stream, record: Record) -> int | None:
     """The number of receivers that the next driver starts; None: the declared number."""
     return record.receivers if isinstance(stream, DStream) else None
+
+
+def of_driver(driver: Driver) -> int | None:
+    """The number of receivers that a newest driver was to start; None: the declared number, or it
+    is not known."""
+    return None if driver.record is None else driver.record.receivers
 
 
 def settings_of(stream: Stream, record: Record) -> dict[str, str]:

@@ -11,6 +11,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.spark.features import MOVES
+from dagster_sparkscale.in_force import receiver_counts
 from dagster_sparkscale.in_force.limits import RECEIVER_MAX, read_once
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
@@ -49,7 +50,8 @@ def decide(situation: Running, held: Hold) -> Hold | ReceiversTo | MoveReceivers
 
 def asked_of(driver: Driver, stream: DStream) -> int:
     """How many receivers a driver was to start."""
-    return stream.receivers if driver.receivers is None else driver.receivers
+    number = receiver_counts.of_driver(driver)
+    return stream.receivers if number is None else number
 
 
 def most_executors(stream: DStream, status: Status | None) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.in_force import receiver_counts
 from dagster_sparkscale.observe.findings import STARTUP_GRACE, Finding, Health
 from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.status import Status
@@ -28,7 +29,7 @@ def faults(situation: Situation) -> Iterator[tuple[Health, Finding]]:
 def _ignored_number(driver: Driver, status: Status) -> str | None:
     """Say that the program has another number of receivers than was set; None: it has not, or that
     is not known."""
-    asked = driver.receivers
+    asked = receiver_counts.of_driver(driver)
     if asked is None or not status.receivers:  # they are there all at once
         return None
     running = len(status.receivers)

@@ -86,7 +86,8 @@ def of_another(sighting: Sighting, stream: Stream, owner: str) -> Sighting:
     Args:
         owner: who declares `stream`.
     """
-    why = whose_instead(sighting.driver, stream, owner)
+    known = sighting.driver.record if sighting.driver is not None else None
+    why = whose_instead(known, stream, owner)
     return sighting if why is None else replace(sighting, status=None, error=why)
 
 

@@ -7,7 +7,6 @@ import pytest
 from dagster_sparkscale.clusters.records.owners import (
     Anothers,
     identity_of,
-    in_words,
     refuse_anothers,
     whose_instead,
 )
@@ -64,5 +63,5 @@ def test_an_older_release_remembers_what_the_driver_was_started_with() -> None:
 
 
 def test_an_owner_in_words() -> None:
-    assert in_words("a/b.py/spark") == "code location 'a/b.py', cluster 'spark'"
-    assert in_words("") == ""
+    assert replace(KNOWN, owner="a/b.py/spark").whose == "code location 'a/b.py', cluster 'spark'"
+    assert replace(KNOWN, owner="").whose == ""

@@ -174,14 +174,10 @@ class MemoryCluster(SparkCluster):
         driver = replace(
             kept.driver,
             declared=record.declared,
-            owner=record.owner,
-            asset=record.asset,
-            identity=record.identity,
             hold=record.hold,
             asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
             cause=record.cause,
-            receivers=record.receivers,
             record=record,
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:

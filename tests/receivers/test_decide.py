@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.clusters.records.store import Limited
+from dagster_sparkscale.clusters.records.store import Limited, Record
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, ReceiversTo
 from dagster_sparkscale.driver.spark.features import MOVES
 from dagster_sparkscale.names import STORY
@@ -42,9 +42,17 @@ def seen(
     return status(**{**plain, **fields})
 
 
-def decision(stream: Any, told: Status, capacity: float | None = None, **of_driver: Any) -> Any:
+def decision(
+    stream: Any,
+    told: Status,
+    capacity: float | None = None,
+    receivers: int | None = None,
+    **of_driver: Any,
+) -> Any:
     learned = {} if capacity is None else {CAPACITY: capacity}
-    found = Sighting("clicks", driver(**of_driver), told)
+    found = Sighting(
+        "clicks", driver(record=replace(Record.new("x"), receivers=receivers), **of_driver), told
+    )
     return assess(stream, found, now=2000.0, learned=learned).decision
 
 

@@ -1,10 +1,12 @@
 """Whether a stream runs, and as it is declared; what says nothing of one that was stopped."""
 
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.starts import ATTEMPT
-from dagster_sparkscale.clusters.records.store import Submission
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.observe.findings import DESCRIPTIONS, STARTUP_GRACE, Health
 from dagster_sparkscale.observe.status import Query, Receiver
@@ -180,7 +182,8 @@ class TestDeclarationApplied:
     ):
         told = None if running is None else tuple(map(Receiver, range(running)))
         found = self.found(
-            driver=driver(declared={}, receivers=asked), status=status(receivers=told)
+            driver=driver(declared={}, record=replace(Record.new("x"), receivers=asked)),
+            status=status(receivers=told),
         )
         assert found.passed is passed
         if not passed:

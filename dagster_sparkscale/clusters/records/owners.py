@@ -5,10 +5,8 @@ one name, would steer one driver, each by its own policy. A code location that o
 by now declares the same as before.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -23,40 +21,16 @@ def identity_of(stream: Stream) -> dict[str, str]:
     return {name: declared[name] for name in _TELLING}
 
 
-class Known(Protocol):
-    """What is remembered of a stream: its record, or its newest driver."""
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def owner(self) -> str: ...
-
-    @property
-    def asset(self) -> tuple[str, ...]: ...
-
-    @property
-    def identity(self) -> Mapping[str, str] | None: ...
-
-    @property
-    def declared(self) -> Mapping[str, str] | None: ...
-
-
 class Anothers(ClusterError):
     """The stream is another code location's; the text says whose, and what to do."""
 
 
-def in_words(owner: str) -> str:
-    """Name code location and cluster for people; empty: not known."""
-    location, _, key = owner.rpartition("/")
-    return f"code location {location!r}, cluster {key!r}" if owner else ""
-
-
-def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None:
+def whose_instead(known: Record | None, stream: Stream, owner: str) -> str | None:
     """Name the other owner of a stream called like `stream`, and what to do; None: no other is
     known.
 
     Args:
+        known: what is remembered of a stream of that name.
         owner: who declares `stream`; empty: not known.
     """
     if known is None or not known.epoch or not owner or known.owner in ("", owner):
@@ -69,7 +43,7 @@ def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None
     if not differ:
         return None
     return WithRemedy(
-        f"{stream.name!r} is a stream of {in_words(known.owner)}, which declares it with "
+        f"{stream.name!r} is a stream of {known.whose}, which declares it with "
         f"{', '.join(differ)}: two deployments that share what is remembered must not declare one "
         "name. Rename this one, or give it a namespace or state folder of its own; to take that "
         "stream over, ",
@@ -77,7 +51,7 @@ def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None
     )
 
 
-def refuse_anothers(known: Known | None, stream: Stream, owner: str) -> None:
+def refuse_anothers(known: Record | None, stream: Stream, owner: str) -> None:
     """Refuse to touch a stream that is another's.
 
     Raises:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.records.owners import in_words
 from dagster_sparkscale.clusters.records.steering import Steered
 
 Desired = Literal["running", "stopped", "restarting"]
@@ -195,7 +194,8 @@ class Record:
     @property
     def whose(self) -> str:
         """The code location that declared the stream at its last start; empty: not known."""
-        return in_words(self.owner)
+        location, _, key = self.owner.rpartition("/")
+        return f"code location {location!r}, cluster {key!r}" if self.owner else ""
 
     @property
     def submitted_at(self) -> float:
