@@ -139,7 +139,7 @@ def test_what_another_has_written_meanwhile_is_a_conflict_as_ever(
         with pytest.raises(Unreachable):
             lease.renew()
         later = kept(server)
-        theirs = replace(later, revision=later.revision + 1, desired="stopped")
+        theirs = replace(later, revision=later.revision + 1, desired="running")
         MapStore(Client(server)).swap("clicks", theirs)
         with pytest.raises(LeaseLost):
             lease.renew()
