@@ -53,33 +53,86 @@ class Recommendation:
         return f"{self.limit}: {change}: {self.why}; {self.effect}"
 
 
-def usual(measured: Sustained, now: InForce) -> float:
-    """Executors that the stream usually has, as far as its bounds allow them by now."""
-    return min(measured.executors, now.most) if now.most is not None else measured.executors
-
-
 OPEN_END = "it can't be told how many executors there may be: declare max_executors"
 """Why no limit is lowered where an autoscaler has no maximum."""
 
 
-def open_ended(before: float | None, after: float, now: InForce) -> bool:
-    """Whether a lower limit would hold back executors that an autoscaler may add, nobody knows how
-    many."""
-    return now.scaled and now.most is None and (before is None or after < before)
+@dataclass(frozen=True)
+class Case:
+    """A stream whose limits are looked over."""
 
+    measured: Sustained
+    now: InForce
+    least_gain: float
+    """Share of a value by which another has to differ to be worth it."""
 
-def meant(measured: Sustained, now: InForce) -> tuple[float, str]:
-    """How many executors a limit is for that is read once per start, and why, in words.
+    @property
+    def start(self) -> int:
+        """Executors that a start begins with."""
+        return min(self.now.start, self.now.most or self.now.start)
 
-    Where an autoscaler adds executors, as many as there may be: a limit for fewer would hold back
-    what the others could do, and nothing would raise it when they come.
-    """
-    if not now.scaled:
-        executors = usual(measured, now)
-        return executors, f"the stream usually has {executors:g} executors"
-    if now.most is None:
-        return measured.most, f"the stream had up to {measured.most} executors"
-    return now.most, f"the stream may have {now.most} executors"
+    @property
+    def usual(self) -> float:
+        """Executors that the stream usually has, as far as its bounds allow them by now."""
+        most = self.now.most
+        return self.measured.executors if most is None else min(self.measured.executors, most)
+
+    @property
+    def meant(self) -> tuple[float, str]:
+        """How many executors a limit is for that is read once per start, and why, in words.
+
+        Where an autoscaler adds executors, as many as there may be: a limit for fewer would hold
+        back what the others could do, and nothing would raise it when they come.
+        """
+        if not self.now.scaled:
+            return self.usual, f"the stream usually has {self.usual:g} executors"
+        if self.now.most is None:
+            return self.measured.most, f"the stream had up to {self.measured.most} executors"
+        return self.now.most, f"the stream may have {self.now.most} executors"
+
+    def gains(self, before: float | None, after: float) -> bool:
+        """Whether a value differs enough from the one before."""
+        return gains(before, after, self.least_gain)
+
+    def open_ended(self, before: float | None, after: float) -> bool:
+        """Whether a lower limit would hold back executors that an autoscaler may add, nobody knows
+        how many."""
+        return self.now.scaled and self.now.most is None and (before is None or after < before)
+
+    def too_little(self, before: float | None, after: float, sustains: float) -> str | None:
+        """Why a limit would not let through what comes in; None: it would. Where it is a lower
+        one, that is what comes in the hours with most of it: a stream that keeps up by day is not
+        to fall behind then for what its batches do by night.
+
+        Args:
+            before: the limit in force; None: there is none.
+            after: the other.
+            sustains: records per second that the other limit lets through.
+        """
+        lower = before is None or after < before
+        come = self.measured.input_peak if lower else self.measured.input_rate
+        if come < sustains:
+            return None
+        at_times = " in the hours with most" if come > self.measured.input_rate else ""
+        return (
+            f"{number(come)} records/s come in{at_times}, and with {self.meant[0]:g} executors the "
+            f"stream sustains {number(sustains)}: that takes more executors, a limit would only "
+            "make it fall behind"
+        )
+
+    def of_start(
+        self, limit: str, before: float | None, after: float, share: str, unlimited: str
+    ) -> Recommendation:
+        """Another limit of what a start begins with.
+
+        Args:
+            share: who shares it, in words.
+            unlimited: how a start begins without a limit, in words.
+        """
+        was = unlimited if before is None else f"with {number(before)}"
+        why = f"{in_words(self.measured)}, and a start begins with {self.start} executors{share}"
+        effect = f"a start begins with {number(after)} records/s and not {was}"
+        return Recommendation(limit, before, after, why, effect)
 
 
 def in_words(throughput: Sustained) -> str:
@@ -104,33 +157,6 @@ def of_batch(before: float | None, after: float, speed: float, interval: float) 
         was, now = number(before / interval), number(after / interval)
         also = f", and {now} records/s catch up instead of {was}"
     return f"{takes} instead of {before / speed / interval:.1f}{also}"
-
-
-def comes(measured: Sustained, before: float | None, after: float) -> float:
-    """Records per second that come in, which a limit has to let through: where it is a lower one,
-    also in the hours with most of them. A stream that keeps up by day is not to fall behind then
-    for what its batches do by night.
-
-    Args:
-        before: the limit in force; None: there is none.
-        after: the other.
-    """
-    return measured.input_peak if before is None or after < before else measured.input_rate
-
-
-def too_much(measured: Sustained, executors: float, sustains: float, come: float) -> str:
-    """Say why a limit would not do.
-
-    Args:
-        sustains: records per second.
-        come: as `comes` has it.
-    """
-    at_times = " in the hours with most" if come > measured.input_rate else ""
-    return (
-        f"{number(come)} records/s come in{at_times}, and with {executors:g} executors the stream "
-        f"sustains {number(sustains)}: that takes more executors, a limit would only make it fall "
-        "behind"
-    )
 
 
 def safe(before: float | None, fits: float, furthest: float) -> float | None:

@@ -15,7 +15,7 @@ proportion. What was not measured is no zero: then nothing is recommended, and i
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagster_sparkscale.backpressure.advice import InForce, Recommendation, in_words
+from dagster_sparkscale.backpressure.advice import Case, InForce, Recommendation, in_words
 from dagster_sparkscale.backpressure.recommend_options import options
 from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
 from dagster_sparkscale.backpressure.throughput import sustained
@@ -47,7 +47,7 @@ def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Adv
     found: dict[str, Recommendation] = {}
     refused: list[str] = []
     for part in (options, rates, receivers):
-        for each in part(measured, now, least_gain):
+        for each in part(Case(measured, now, least_gain)):
             if isinstance(each, Recommendation):
                 found[each.limit] = each
             else:

@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterator
 
 from dagster_sparkscale.backpressure import advice
-from dagster_sparkscale.backpressure.advice import InForce, Recommendation
-from dagster_sparkscale.backpressure.throughput import Sustained
+from dagster_sparkscale.backpressure.advice import Case, Recommendation
 from dagster_sparkscale.backpressure.tunables import option
 from dagster_sparkscale.in_force.limits import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS
 from dagster_sparkscale.quantities import number
@@ -16,7 +15,9 @@ _DELAY = 900.0
 """Seconds of maxTriggerDelay where none is given (Spark's `KafkaSourceProvider`)."""
 
 
-def options(measured: Sustained, now: InForce, least_gain: float) -> Iterator[Recommendation | str]:
+def options(case: Case) -> Iterator[Recommendation | str]:
+    """The options that say how large a batch is: what each should be, or why it stays."""
+    measured, now = case.measured, case.now
     limited = [name for name in now.values if name.endswith(f".{MAX_OFFSETS}")]
     if not limited:
         return
@@ -34,20 +35,16 @@ def options(measured: Sustained, now: InForce, least_gain: float) -> Iterator[Re
             "are shared as their limits are, and one has none; set it by hand"
         )
         return
-    executors, of_executors = advice.meant(measured, now)
+    executors, of_executors = case.meant
     fits = measured.low * executors * advice.TARGET * now.interval
     furthest = advice.FURTHEST * measured.largest_batch
     before = sum(value for value in present.values() if value is not None)
     declared = None if None in present.values() else before
     total = advice.safe(declared, fits, furthest)
-    if total is not None and advice.open_ended(declared, total, now):
+    if total is not None and case.open_ended(declared, total):
         yield f"{', '.join(limited)}: left as it is: {advice.OPEN_END}"
         total = None
-    if (
-        total is not None
-        and (come := advice.comes(measured, declared, total)) * now.interval >= total
-    ):
-        why_not = advice.too_much(measured, executors, total / now.interval, come)
+    if total is not None and (why_not := case.too_little(declared, total, total / now.interval)):
         yield f"{', '.join(limited)}: left as it is: {why_not}"
         return
     for name, value in present.items():
@@ -57,7 +54,7 @@ def options(measured: Sustained, now: InForce, least_gain: float) -> Iterator[Re
         if after is not None and after < 1:
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
-        if after is not None and advice.gains(value, after, least_gain):
+        if after is not None and case.gains(value, after):
             why = f"{advice.in_words(measured)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
@@ -66,19 +63,18 @@ def options(measured: Sustained, now: InForce, least_gain: float) -> Iterator[Re
                     f"; at most {advice.FURTHEST:g} times the largest batches that were seen, of "
                     f"{number(measured.largest_batch)} records"
                 )
-            speed = measured.low * advice.usual(measured, now) * share
+            speed = measured.low * case.usual * share
             effect = advice.of_batch(value, after, speed, now.interval)
             yield Recommendation(name, value, after, why, effect)
         elif value is not None:
             after = value
         if after is not None:
-            yield from _least(name, after, measured, now, least_gain)
+            yield from _least(name, after, case)
 
 
-def _least(
-    name: str, most: float, measured: Sustained, now: InForce, least_gain: float
-) -> Iterator[Recommendation | str]:
+def _least(name: str, most: float, case: Case) -> Iterator[Recommendation | str]:
     """The least that makes a batch, where tiny batches are what a stream does."""
+    measured, now = case.measured, case.now
     least, delay = option(name, MIN_OFFSETS), option(name, MAX_DELAY)
     present = now.values.get(least)
     tiny = (
@@ -98,7 +94,7 @@ def _least(
         )
         return
     after = math.floor(advice.rounded(most / 5))
-    if after > present and advice.gains(present, after, least_gain):
+    if after > present and case.gains(present, after):
         fewer = f"a batch waits until it is a fifth of a full one, or {delay} is over"
         yield Recommendation(least, present, after, tiny, fewer)
     waits, lag = now.values.get(delay), now.max_lag
