@@ -29,6 +29,24 @@ def caught_up(following: Following, records: int) -> None:
     wait_for(f"{records} records", done, 240, about=following.log)
 
 
+def its_topic_is_deleted(following: Following, kafka: Kept, topic: str) -> None:
+    """Delete the topic, and wait until the driver has ended of that."""
+    client.delete_topic(kafka.address, topic)
+
+    def failed() -> bool:
+        assert not isinstance(following.assessed().decision, ScaleTo)
+        query = following.query()
+        assert query is None or query.lag_unknown or query.behind_ms == 0
+        return following.driver.state is DriverState.FAILED
+
+    wait_for("the end of the driver", failed, 300, about=following.log)
+    assessment = following.assessed()
+    print(assessment, following.sighting().log_tail)
+    assert isinstance(assessment.decision, Restart | Hold), assessment
+    assert "UnknownTopicOrPartitionException: This server" in assessment.decision.reason
+    assert topic in following.sighting().log_tail
+
+
 def test_its_lag_is_told_of_each_partition_and_in_time_until_its_topic_is_deleted(
     follow: Follow, topic: Topic, records: client.Records, kafka: Kept
 ) -> None:
@@ -84,20 +102,7 @@ def test_its_lag_is_told_of_each_partition_and_in_time_until_its_topic_is_delete
         values = following.values()
         assert len(values) == len(set(values)) == 93 and {*"def"} <= {*values}
 
-        client.delete_topic(kafka.address, t)
-
-        def failed() -> bool:
-            assert not isinstance(following.assessed().decision, ScaleTo)
-            query = following.query()
-            assert query is None or query.lag_unknown or query.behind_ms == 0
-            return following.driver.state is DriverState.FAILED
-
-        wait_for("the end of the driver", failed, 300, about=following.log)
-        assessment = following.assessed()
-        print(assessment, following.sighting().log_tail)
-        assert isinstance(assessment.decision, Restart | Hold), assessment
-        assert "UnknownTopicOrPartitionException: This server" in assessment.decision.reason
-        assert t in following.sighting().log_tail
+        its_topic_is_deleted(following, kafka, t)
 
 
 @pytest.mark.clusters

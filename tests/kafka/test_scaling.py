@@ -13,7 +13,7 @@ from dagster_sparkscale import RatioPolicy
 from dagster_sparkscale.clusters.local import LocalCluster
 from dev.kafka import client
 from dev.kafka.broker import Kept
-from tests.e2e.deployment import deployed, told, wait_for_request
+from tests.e2e.deployment import Deployment, deployed, told, wait_for_request
 from tests.kafka.conftest import Topic
 from tests.kafka.following import Following
 from tests.waiting import wait_for
@@ -73,6 +73,40 @@ def test_a_stream_is_scaled_up_as_far_as_its_partitions_make_sense(
         assert seen is not None and seen.shards == 2
 
 
+def stands_at_the_limit_of_its_option(held_back: Following) -> None:
+    """Wait until the input is at the limit of which the driver learns from Spark itself: 4 records
+    for 2 s, or 3, for Spark shares them out by what waits in each partition and rounds down."""
+
+    def limited() -> tuple[str | None, str | None, float | None]:
+        seen = held_back.assessed().evaluation
+        assert seen is not None
+        return seen.throttled, seen.throttled_by, seen.throttled_limit
+
+    at_limit = [("following", "source", rate) for rate in (2.0, 1.5)]
+    wait_for(
+        "its limit",
+        lambda: limited() in at_limit,
+        60,
+        about=lambda: f"{limited()}, {held_back.status()}\n{held_back.log()}",
+    )
+
+
+def overview_says_how_far_behind(d: Deployment, held_back: Following) -> None:
+    """Wait until the asset's Overview has what waits, in records and seconds."""
+
+    def shown() -> dict[str, dg.MetadataValue] | None:
+        d.tick()
+        event = d.instance.get_latest_materialization_event(dg.AssetKey(held_back.stream.name))
+        found = event.asset_materialization.metadata if event else {}  # type: ignore[union-attr]
+        return dict(found) if "kafka" in found else None
+
+    metadata = wait_for("Overview", shown, 120, every=1.0)
+    assert metadata is not None
+    assert "records behind" in str(metadata["kafka"].value)
+    lag = metadata["2. lag (s)"].value
+    assert isinstance(lag, int | float) and lag > 0
+
+
 def test_a_stream_that_its_option_holds_back_gets_no_executors_for_being_late(
     follow: Callable[..., Following],
     topic: Topic,
@@ -105,32 +139,8 @@ def test_a_stream_that_its_option_holds_back_gets_no_executors_for_being_late(
 
         wait_for("a reason", held, 180, every=1.0, about=held_back.log)
 
-        # By its option, of which the driver learns from Spark itself: 4 records for 2 s, or 3, for
-        # Spark shares them out by what waits in each partition and rounds each share down.
-        def limited() -> tuple[str | None, str | None, float | None]:
-            seen = held_back.assessed().evaluation
-            assert seen is not None
-            return seen.throttled, seen.throttled_by, seen.throttled_limit
-
-        at_limit = [("following", "source", rate) for rate in (2.0, 1.5)]
-        wait_for(
-            "its limit",
-            lambda: limited() in at_limit,
-            60,
-            about=lambda: f"{limited()}, {held_back.status()}\n{held_back.log()}",
-        )
-
-        def shown() -> dict[str, dg.MetadataValue] | None:
-            d.tick()
-            event = d.instance.get_latest_materialization_event(dg.AssetKey(held_back.stream.name))
-            found = event.asset_materialization.metadata if event else {}  # type: ignore[union-attr]
-            return dict(found) if "kafka" in found else None
-
-        metadata = wait_for("Overview", shown, 120, every=1.0)
-        assert metadata is not None
-        assert "records behind" in str(metadata["kafka"].value)
-        lag = metadata["2. lag (s)"].value
-        assert isinstance(lag, int | float) and lag > 0
+        stands_at_the_limit_of_its_option(held_back)
+        overview_says_how_far_behind(d, held_back)
 
         # With more partitions, in this topic and in another one, more executors make sense.
         def useful() -> int | None:
