@@ -1,7 +1,7 @@
 """What is to be done about a stream's limits, and what bars it. Changes nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.backpressure.advice import gains, shown
 from dagster_sparkscale.backpressure.plan import (
@@ -43,11 +43,11 @@ class Preflight:
     status: Status
     record: Record
     now: Present
-    change: Change | None
+    change: Change | None = None
     """None: nothing is to be done."""
-    why_not: str
-    notes: tuple[str, ...]
-    baseline: Mapping[str, float]
+    why_not: str = ""
+    notes: tuple[str, ...] = ()
+    baseline: Mapping[str, float] = field(default_factory=dict)
     by_hand: bool = False
     """Whether a person has given the values."""
 

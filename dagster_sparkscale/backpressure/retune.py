@@ -120,7 +120,7 @@ def put_back(
         requester.tell(f"it is remembered for the next start: {_would_change_more(lines)}")
         back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
         how = "start"
-    looked = Preflight(driver, status, record, here, None, "", (), {})
+    looked = Preflight(driver, status, record, here)
     return apply(cluster, stream, looked, back, how, requester)
 
 
@@ -246,7 +246,7 @@ def _put_back_waits(
             driver, status, record = running(cluster, stream, requester.epoch)
             if not (lines := drift(driver.declared, stream)):
                 here = present(stream, record)
-                looked = Preflight(driver, status, record, here, None, "", (), {})
+                looked = Preflight(driver, status, record, here)
                 story = apply(cluster, stream, looked, done, "restart", requester)
                 return Verified(None, done.outcome, story)
             said = f"{tuning.outcome}; {_would_change_more(lines)}"
