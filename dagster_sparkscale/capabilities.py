@@ -1,5 +1,7 @@
 """The capabilities, a row each: the only place that names them all."""
 
+from dagster_sparkscale.autoscale import steering_page
+from dagster_sparkscale.autoscale.steer_job import STEER_STREAM
 from dagster_sparkscale.backpressure import page as limits_page
 from dagster_sparkscale.backpressure.retune_job import RETUNE
 from dagster_sparkscale.backpressure.schedules import retune_schedules
@@ -17,6 +19,7 @@ from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.state.task_waves import in_whole_waves
 
 CAPABILITIES = Capabilities(
+    Capability("steering", operations=(STEER_STREAM,), sections=steering_page.sections),
     Capability(
         "receivers",
         operations=(REBALANCE, SET_RECEIVERS),

@@ -9,6 +9,7 @@ from dagster import DagsterInstance
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.leases import is_held
+from dagster_sparkscale.clusters.records.overtaking import STEER
 from dagster_sparkscale.names import CLUSTER_TAG, EXPIRES_TAG, OPERATION_TAG, STREAM_TAG
 
 BEGINS = 300.0
@@ -60,6 +61,8 @@ def in_flight(
     for record in records:
         run = record.dagster_run
         stream = run.tags.get(STREAM_TAG)
+        if run.tags.get(OPERATION_TAG) == STEER:
+            continue
         if stream is None or (stream in found and found[stream].bars_recovery):
             continue
         if (bars := _in_flight(record, stream, cluster, now)) is not None:

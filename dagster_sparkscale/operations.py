@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.records.overtaking import START, Requester
 from dagster_sparkscale.clusters.records.owners import refuse_anothers
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.steering import in_force
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
@@ -263,10 +264,20 @@ def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
             record = run.cluster.store().read(run.name)
             refuse_anothers(record, run.stream, run.requester.owner)
         requester = replace(run.requester, lease_wait=operation.lease_wait)
-        return operation.carry_out(replace(run, requester=requester))
+        report = operation.carry_out(replace(run, requester=requester))
+        return report if requester.decided else _with_steering(run, report)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))
     return job_of(streams, operation.name, operation.description, operation.config_type, of, act)
+
+
+def _with_steering(run: Run[Any], report: Report) -> Report:
+    """The report of what a person has asked for, which no steering bars, with what stands."""
+    record = run.cluster.store().read(run.name)
+    lines = in_force(record, run.stream, time.time()).lines
+    if not lines:
+        return report
+    return replace(report, story={**report.story, "steering": "; ".join(lines)})
 
 
 def job_of(

@@ -8,16 +8,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dagster_sparkscale.autoscale.steer import Asker, pinned_by_hand, resume_it
 from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
-from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    ClusterError,
+    Overtaken,
+    StaleEpoch,
+)
+from dagster_sparkscale.clusters.records.leases import Lease, steer
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, alive, ask, gone
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force.steering import allowed, in_force
 from dagster_sparkscale.observe.receivers import active, away, in_words, relaunched_since, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -35,6 +43,7 @@ class RescaleRequest:
     leave."""
     wait: float = 120.0
     """Seconds to wait for the executors to come or go."""
+    reason: str = ""
 
 
 @dataclass
@@ -64,6 +73,8 @@ class Rescaled:
     relaunches: tuple[Relaunch, ...] = ()
     """Receivers that were away meanwhile, and where they went."""
     notes: list[str] = field(default_factory=list)
+    steering: str = ""
+    """What keeps the autoscaler from going on from there, in words; empty: nothing."""
     seen_before: Status | None = field(default=None, repr=False)
     """What the agent told before it."""
 
@@ -144,6 +155,8 @@ def rescale(
     target = story.target
     story.requested_seconds = time.monotonic() - begun
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
+    if not requester.decided and stream.autoscale is not None:
+        _pin(cluster, stream, target, requester, request.reason, story)
     if target > bounds.aim(target):
         # Not refused, unlike what can never come: shards change, and the program may do more with
         # executors than read. The autoscaler adds none to them.
@@ -172,9 +185,11 @@ def _request(
             f"{stream.name!r}: its driver does not know its executors yet "
             f"(it is {before.phase}); try again when it runs"
         )
+    bounds = stream.bounds_for(None, receiver_counts.of_driver(driver))
+    reach = until_restart(driver.declared, bounds)
     target = target_of(
         request,
-        until_restart(driver.declared, stream.bounds_for(None, receiver_counts.of_driver(driver))),
+        allowed(reach, in_force(driver.record, stream, time.time())),
         before.registered - before.removing,
     )
     leaving = f", of which {before.removing} are leaving" if before.removing else ""
@@ -194,6 +209,33 @@ def _request(
         seen_before=before,
     )
     return story, before.source_shards
+
+
+def _pin(
+    cluster: ClusterManager,
+    stream: Stream,
+    target: int,
+    requester: Requester,
+    reason: str,
+    story: Rescaled,
+) -> None:
+    """Pin the stream to what a person has asked for, for as long as its policy says."""
+    assert stream.autoscale is not None
+    lasts, asker = stream.autoscale.hand_pin, Asker.of(requester, reason, time.time())
+    try:
+        record = steer(
+            *(cluster.store(), stream.name),
+            lambda entries: pinned_by_hand(entries, target, lasts, asker),
+        )
+    except ClusterError as error:
+        story.notes.append(f"it could not be pinned, the autoscaler goes on from there: {error}")
+        return
+    steering = in_force(record, stream, asker.now)
+    if (entry := steering.decisive) is not None:
+        story.steering = steering.in_words(entry)
+        if entry.source == "person":
+            story.steering += f"; {resume_it(stream.name, entry.kind)}"
+        requester.tell(story.steering)
 
 
 def _overtaken(cluster: ClusterManager, stream: Stream, epoch: int | None) -> str | None:

@@ -34,7 +34,9 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
 
 def _carry_out(run: Run[RescaleConfig]) -> Report:
     config = run.config
-    request = RescaleRequest(run.name, config.target, config.delta, config.wait_seconds)
+    request = RescaleRequest(
+        run.name, config.target, config.delta, config.wait_seconds, config.reason
+    )
     story = rescale(run.cluster, run.stream, request, run.requester)
     line = (
         f"{story.registered_before} -> {story.registered_after} executors, target "
@@ -44,6 +46,8 @@ def _carry_out(run: Run[RescaleConfig]) -> Report:
         line += f"; receivers {story.spread_after or 'not known'}"
     if told := "; ".join(map(in_words, story.relaunches)):
         line += f": {told}"
+    if story.steering:
+        line += f"; {story.steering}"
     if story.failed:
         line += f"; {'; '.join(story.notes)}"
     return Report(

@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.deadlines import in_time, why
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import in_flight
+from dagster_sparkscale.in_force.steering import in_force
 from dagster_sparkscale.lifecycle.schedules import Due, schedule_of, settings_of
 from dagster_sparkscale.operations import Operations, Streams
 
@@ -75,22 +76,25 @@ def _verify(
         cluster = streams.cluster(context)
         busy = in_flight(context.instance, streams.cluster_key, cluster, now)
 
-        def due() -> dict[str, str]:
+        def due() -> dict[str, tuple[str, str | None]]:
+            """Name who has made a change that is to be verified, and what bars that, by stream."""
             store = cluster.snapshot().store()
             found = {}
             for stream in retuned:
                 record = store.read(stream.name)
                 tuning = record.tuning if record is not None else None
                 if tuning is not None and is_due(tuning, now):
-                    found[stream.name] = tuning.by
+                    run, steering = busy.get(stream.name), in_force(record, stream, now)
+                    bars = steering.in_words(entry) if (entry := steering.barring) else None
+                    found[stream.name] = tuning.by, f"{run} is in progress" if run else bars
             return found
 
         found = in_time(due, deadline)
         if isinstance(found, Exception):
             return dg.SkipReason(f"it can't be told what is due: {why(found)}")
-        wanted = {name: by for name, by in found.items() if name not in busy}
+        wanted = {name: by for name, (by, bars) in found.items() if bars is None}
         if not wanted:
-            waits = [f"{name}: {busy[name]} is in progress" for name in found]
+            waits = [f"{name}: {bars}" for name, (_, bars) in found.items()]
             return dg.SkipReason("; ".join(waits) or "nothing is due")
         requests = []
         for name, by in wanted.items():

@@ -42,7 +42,7 @@ def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
 def scale(where: Target, stream: str, **config: Any) -> None:
     """Set the number of executors of STREAM to N, or change it by --delta.
 
-    The autoscaler goes on from there.
+    With a policy, it is pinned to that for as long as `hand_pin` says; then the autoscaler goes on.
     """
     if (config["target"] is None) == (config["delta"] is None):
         raise click.UsageError("give either N, the number of executors, or --delta")

@@ -19,6 +19,7 @@ from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.cli.private_dagster import environ, get_env_var_dict
 from dagster_sparkscale.cli.receivers import receivers
 from dagster_sparkscale.cli.status import status
+from dagster_sparkscale.cli.steering import STEERING
 from dagster_sparkscale.cli.usage import usage
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.version import __version__
@@ -52,5 +53,5 @@ def main(context: click.Context) -> None:
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (status, doctor, logs, usage, receivers, *CHANGES):
+for command in (status, doctor, logs, usage, receivers, *CHANGES, *STEERING):
     main.add_command(command)

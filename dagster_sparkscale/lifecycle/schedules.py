@@ -12,6 +12,7 @@ from dagster_sparkscale.deadlines import in_time, why
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import in_flight
+from dagster_sparkscale.in_force.steering import in_force
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams
 
@@ -60,7 +61,13 @@ def schedule_of(
         busy = in_flight(instance, streams.cluster_key, cluster, now).get(stream.name)
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next {next_time} sees to it")
-        due = in_time(lambda: decide(cluster, instance, now), deadline)
+
+        def unless_steered() -> Due | str:
+            steering = in_force(cluster.store().read(stream.name), stream, now)
+            barring = steering.barring
+            return steering.in_words(barring) if barring else decide(cluster, instance, now)
+
+        due = in_time(unless_steered, deadline)
         if isinstance(due, Exception):
             return dg.SkipReason(f"it can't be told what is to be done: {why(due)}")
         if isinstance(due, str):

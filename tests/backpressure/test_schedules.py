@@ -211,3 +211,10 @@ def in_flight(deployed: Deployment) -> dg.DagsterRun:
         tags=tags,
         status=dg.DagsterRunStatus.STARTED,
     )
+
+
+@pytest.mark.parametrize("schedule", [NIGHTLY, VERIFY])
+def test_a_frozen_stream_is_left_alone(deployed: Deployment, schedule: str) -> None:
+    remember(deployed, tuning=tuned_before(read_once(), verify_at=1.0))
+    assert deployed.by_hand("steer", stream="clicks", action="freeze", reason="a demo").success
+    assert skipped(deployed, schedule).endswith("until it is resumed (a demo)")

@@ -122,3 +122,9 @@ def test_a_look_that_hangs_is_not_waited_for(deployed):
 
 def test_the_deadline_leaves_time_within_the_one_of_dagster():
     assert schedules_module.DEADLINE < 60
+
+
+@pytest.mark.parametrize("action", ["freeze", "advise"])
+def test_a_stream_that_is_to_stay_as_it_is_is_left_alone(deployed, action):
+    assert deployed.by_hand("steer", stream="clicks", action=action, reason="a demo").success
+    assert skipped(deployed).endswith("until it is resumed (a demo)")

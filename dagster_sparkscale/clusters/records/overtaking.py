@@ -26,6 +26,8 @@ CLOCKS_DIFFER = 60.0
 of their hosts differ."""
 
 START, RESTART, STOP, STOP_ORPHAN = "start", "restart", "stop", "stop_orphan"
+STEER = "steer"
+"""Takes no lease, and keeps no other operation from one."""
 REBALANCE, DECLARE_GONE, LIFT_HOLD, RECOVERY = (
     "rebalance_receivers",
     "declare_gone",

@@ -87,6 +87,8 @@ class Row:
     """The urgent ones first."""
     executor_hours: float | None = None
     """What its executors have cost since the day began in UTC; None: not known here."""
+    steering: tuple[str, ...] = ()
+    """How far it may be changed by itself, the most decisive first; empty: nothing bars that."""
     untold: tuple[str, ...] = ()
     """The health checks that can't be told now: what they said before stands."""
 
@@ -99,7 +101,9 @@ class Row:
             return WithRemedy(f"{self.restarts} restarts within 24 h; ", self.waits or self.reason)
         if self.failing and self.state != "stopped":
             return self.failing[0].text
-        return self.waits or (self.reason if self.acts or self.state == "unknown" else "")
+        if self.acts or self.state == "unknown":
+            return self.waits or self.reason
+        return self.waits or "; ".join(self.steering)
 
 
 def row(assessment: Assessment, *, operation: str | None = None) -> Row:
@@ -134,6 +138,7 @@ def row(assessment: Assessment, *, operation: str | None = None) -> Row:
         looping=loops(driver, now),
         waits=_waits(assessment, operation),
         failing=_failing(assessment.health.items()),
+        steering=situation.steering.lines,
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
 

@@ -105,9 +105,11 @@ def _said_now(
     """What an event of now would say, but for the checks."""
     stream = assessment.situation.stream
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
+    news = capabilities.news(assessment.situation.status)
+    if row.steering or "steering" in memory.told.news:
+        news["steering"] = "; ".join(row.steering) or "nothing steers it any more"
     return said(
-        *(memory.told, minute, called(row), late_from(max_lag, stream.batch_interval)),
-        capabilities.news(assessment.situation.status),
+        *(memory.told, minute, called(row), late_from(max_lag, stream.batch_interval)), news
     )
 
 
