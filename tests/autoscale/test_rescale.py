@@ -98,7 +98,8 @@ class TestStory:
         assert 0 <= story.requested_seconds <= story.seconds
         assert lines[0] == "before: 2 registered, 2 requested; requesting 5"
         assert lines[1].startswith("requested 5 executors after ")
-        assert lines[2:] == [f"{n} registered, 5 requested" for n in (3, 4, 5)]
+        assert lines[2].startswith("pinned to 5 by rescale run 1 until ")
+        assert lines[3:] == [f"{n} registered, 5 requested" for n in (3, 4, 5)]
 
     def test_down_and_reached(self, world):
         world.run(STREAM, executors=4)

@@ -145,7 +145,7 @@ class TestRun:
         it = self.deployed(evacuates)
         assert it.by_hand("rescale", stream="clicks", target=2).success
         line, story = self.story(it)
-        assert line.partition("; ")[2] == (
+        assert line.partition("; ")[2].partition("; pinned to 2 ")[0] == (
             "receivers [3, 2]: receiver 2: executor 2 -> executor 0 (evacuation, away for 1.25 s); "
             "receiver 3: executor 3 -> executor 1 (evacuation, away for 1.25 s); "
             "receiver 4: executor 4 -> executor 0 (evacuation, away for 1.25 s)"
