@@ -206,8 +206,8 @@ class Operation(Generic[C, D]):
     config_for: Callable[[D, Stream, int | None], C] | None = None
     """Makes the config of the run of a decision about the stream's driver of an epoch.
     None: nothing decides it, people do."""
-    lease_wait: float = LEASE_WAIT
-    """Seconds to wait for another operation to end."""
+    lease_wait: float | None = None
+    """Seconds to wait for another operation to end; None: `LEASE_WAIT`."""
 
 
 class Operations:
@@ -263,9 +263,10 @@ def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
         if not run.config.takes_anothers:
             record = run.cluster.store().read(run.name)
             refuse_anothers(record, run.stream, run.requester.owner)
-        requester = replace(run.requester, lease_wait=operation.lease_wait)
-        report = operation.carry_out(replace(run, requester=requester))
-        return report if requester.decided else _with_steering(run, report)
+        if operation.lease_wait is not None:
+            run = replace(run, requester=replace(run.requester, lease_wait=operation.lease_wait))
+        report = operation.carry_out(run)
+        return report if run.requester.decided else _with_steering(run, report)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))
     return job_of(streams, operation.name, operation.description, operation.config_type, of, act)
