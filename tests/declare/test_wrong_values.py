@@ -39,6 +39,7 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "checkpoint_location": (None,),
     "autoscale": (None,),
     "executors": (None, 3),
+    "priority": (0, 3, -1),
     "tasks_per_shard": (3, 2.5),
     "recovery": (None, {}),
     "state": (None,),
