@@ -28,7 +28,7 @@ def schedule_faults(field: str, cron: str | None, timezone: str | None) -> Itera
 
 
 def _is_taken(cron: str, timezone: str | None) -> bool:
-    # Not above: streams are declared without Dagster, unless there is something for it to judge.
+    # Not above: streams are declared without Dagster, unless there is a schedule for it to try.
     import dagster as dg
 
     with warnings.catch_warnings():

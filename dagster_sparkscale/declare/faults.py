@@ -25,7 +25,7 @@ _RIGHT = {
     "mapping": _DICT,
     "callable": "a function",
 }
-"""What pydantic wants, by the first word of its type of error."""
+"""What pydantic wants, by the beginning of its type of error."""
 _LIMITS = {
     "greater_than": ("gt", "above"),
     "greater_than_equal": ("ge", "at least"),

@@ -32,6 +32,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 class Stream(Declaration):
     """One long-running Spark application. Declare a `StructuredStream` or a `DStream`."""
 
+    # Long, for its fields are most of it, which a user reads in one place.
+
     kind: Literal["structured", "dstream"]
 
     kinds_of_parts: ClassVar[tuple[type[Part], ...]] = ()

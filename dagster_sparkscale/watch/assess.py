@@ -124,7 +124,7 @@ def assess(
 
 def assess_or_say_why(stream: Stream, sighting: Sighting, **known: Any) -> Assessment:
     """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
-    from being seen to. One that can't be judged has a sighting that says so."""
+    from being seen to. One that can't be assessed has a sighting that says so."""
     try:
         return assess(stream, sighting, **known)
     except Exception as error:

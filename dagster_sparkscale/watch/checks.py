@@ -19,15 +19,15 @@ from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.sighting import look, of_another
 
 
-def dated(text: str, word: str, at: float) -> str:
+def dated(text: str, how: str, at: float) -> str:
     """What a check says, and when: it stands on Dagster's pages for as long as nothing else is
     stored.
 
     Args:
-        word: `since`, of an outcome that is told when it changes; `seen`, of a look by hand.
+        how: `since`, of an outcome that is stored when it changes; `seen`, of a look by hand.
         at: seconds since the epoch.
     """
-    return f"{text} ({word} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC)"
+    return f"{text} ({how} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC)"
 
 
 def severity(finding: Finding) -> dg.AssetCheckSeverity:

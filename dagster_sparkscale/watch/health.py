@@ -57,15 +57,15 @@ def check_health(
     }
     found |= {health: fault for health, fault in faults.items() if found[health].passed}
     if sighting.driver is not None and sighting.driver.state is DriverState.STOPPED:
-        judged = _ENDS_WITH_A_STOP - ({Health.LAG_WITHIN_LIMIT} if max_lag is None else set())
-        found |= dict.fromkeys(judged, _NOT_JUDGED)
+        ended = _ENDS_WITH_A_STOP - ({Health.LAG_WITHIN_LIMIT} if max_lag is None else set())
+        found |= dict.fromkeys(ended, _STOPPED)
     return found
 
 
 _ENDS_WITH_A_STOP = {*Health} - {Health.RUNNING, Health.NO_DATA_LOST}
 """What says nothing of a stream that was stopped: a failure of it must not stand for as long as it
 is stopped. Data that was lost is still missing."""
-_NOT_JUDGED = Finding(True, "not judged: the stream was stopped on request", urgent=False)
+_STOPPED = Finding(True, "not judged: the stream was stopped on request", urgent=False)
 
 
 def left_running(sighting: Sighting, now: float) -> WithRemedy | None:
@@ -176,8 +176,8 @@ def _age(seen: Evaluation) -> str:
 def _doing(status: Status, name: str | None = None) -> str:
     """What Spark says that its queries do for so long, or the one of this name.
 
-    Of a source that does not answer, as one whose brokers can't be reached, there is no other word
-    for minutes.
+    A source that does not answer, as one whose brokers can't be reached, shows in nothing else for
+    minutes.
     """
     at_it = [
         query

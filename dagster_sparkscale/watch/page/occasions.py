@@ -38,7 +38,7 @@ def said(
 
     Args:
         before: what the last event said.
-        headline: the state in a word or two.
+        headline: the state, short.
         late: seconds of lag that are news.
         news: what capabilities have to say. What one says no more is as it was said before.
     """
@@ -87,7 +87,7 @@ def lesser(before: Reported, now: Reported) -> str | None:
     for name in ("registered", "requested"):
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:
-            return f"executors {name}: {_word(was)} -> {_word(is_now)}"
+            return f"executors {name}: {_or_unknown(was)} -> {_or_unknown(is_now)}"
     for key, text in now.news.items():
         if before.news.get(key) != text:
             return text
@@ -108,5 +108,5 @@ def _known(value: int | None, before: int | None) -> int | None:
     return before if value is None else value
 
 
-def _word(value: int | None) -> str:
+def _or_unknown(value: int | None) -> str:
     return "unknown" if value is None else str(value)
