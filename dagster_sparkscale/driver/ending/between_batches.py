@@ -54,7 +54,7 @@ class Ending:
             for name in ("INITIALIZING", "ACTIVE", "TERMINATED")
         )
         self._holds = False
-        self._told = False
+        self._deactivated = False
         """Whether it was told, between two batches, that it is not active any more."""
 
     def step(self) -> bool:
@@ -63,7 +63,7 @@ class Ending:
             return True
         if not self._has_batches:
             self._query.stop()
-        elif self._told:
+        elif self._deactivated:
             # It ends by itself, unless it sleeps until the next trigger.
             if self._sleeps() and not self._trigger_active():
                 self._query.stop()
@@ -71,10 +71,10 @@ class Ending:
             if self._completed() or not self._trigger_active():
                 self._query.stop()
         elif self._state.compareAndSet(self._initializing, self._terminated):
-            self._told = True
+            self._deactivated = True
         elif self._hold():
             if not self._trigger_active():
-                self._tell()
+                self._deactivate()
             elif self._lock.hasQueuedThreads():
                 self._let_pass()
         return not self._thread.isAlive()
@@ -93,7 +93,7 @@ class Ending:
         self._release()
         self._holds = self._lock.tryLock(TURN_MS, self._milliseconds)
 
-    def _tell(self) -> None:
+    def _deactivate(self) -> None:
         self._state.set(self._terminated)
         while self._thread.isAlive():
             # In this order: what waits now, and has no trigger after that, begins none any more.
@@ -106,7 +106,7 @@ class Ending:
             if waits:
                 break
             time.sleep(POLL)
-        self._told = True
+        self._deactivated = True
         self._release()
 
     def _sleeps(self) -> bool:
@@ -128,7 +128,7 @@ class Ending:
         except Exception:
             planned = done = None
         if planned is None:  # before its first batch, or its checkpoint was a temporary one
-            return StoppedQuery(self.name, self._told)
+            return StoppedQuery(self.name, self._deactivated)
         return StoppedQuery(self.name, planned == done, done)
 
 

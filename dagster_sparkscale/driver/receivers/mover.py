@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS, PrivateSpark
 from dagster_sparkscale.driver.spark.jvm import PerContext
 from dagster_sparkscale.driver.spark.looks import SELDOM, first_line
-from dagster_sparkscale.driver.wire import Executor, Relaunch
+from dagster_sparkscale.driver.wire import Executor, Receiver, Relaunch
 
 from .evacuation import (
     AGAIN_AFTER,
@@ -100,7 +100,9 @@ class Mover:
             if bound is None or seen is None or seen.placements is None:
                 for request in requests:
                     request.carry_out(lambda: self._cannot(bound))
-                return seen and replace(seen, told=seen.placed_only)
+                places = sorted(seen.placed.items()) if seen else ()
+                known = tuple(Receiver(id, executor=place) for id, place in places)
+                return seen and replace(seen, told=known)
             return self._act(bound, seen, requests)
         except Exception as error:
             why = f"Spark: {type(error).__name__}: {first_line(error)}"

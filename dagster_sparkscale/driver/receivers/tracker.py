@@ -29,13 +29,6 @@ class Receivers(Held):
     """What is told of each, without its rate."""
     relaunches: tuple[Relaunch, ...] = ()
 
-    @property
-    def placed_only(self) -> tuple[Receiver, ...]:
-        """What can be told of each where nothing but its executor is known."""
-        return tuple(
-            Receiver(id, executor=executor) for id, executor in sorted(self.placed.items())
-        )
-
 
 NO_RECEIVERS = Receivers(placements=())
 

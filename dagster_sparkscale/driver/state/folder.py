@@ -14,10 +14,6 @@ from dagster_sparkscale.driver.spark.jvm import is_missing_file
 _LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); replication=")
 
 
-def _is_local(path: Any) -> bool:
-    return str(path.toUri().getScheme()) == "file"
-
-
 def listed(text: str) -> list[tuple[str, int]]:
     """Paths and sizes of the files in a list of them, as Java prints that."""
     return [(path, int(size)) for path, size in _LISTED.findall(text)]
@@ -56,8 +52,8 @@ class Folder:
         self._system = path.getFileSystem(conf)
         self._root = self._system.makeQualified(path)
         self.path = str(self._root.toString())
-        self._local = str(self._root.toUri().getPath()) if _is_local(self._root) else None
         uri = self._root.toUri()
+        self._local = str(uri.getPath()) if str(uri.getScheme()) == "file" else None
         escapes = uri.getRawPath() != uri.getPath()
         self.escaped = str(uri.toString()) if escapes else None
         """The path with escapes, such as `%20`; None: it needs none."""

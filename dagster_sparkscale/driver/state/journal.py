@@ -16,7 +16,8 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from dagster_sparkscale.driver.wire import LARGEST, Reconfiguration
 
@@ -59,17 +60,16 @@ class Journal:
 
     def key_groups(self) -> int | None:
         """The remembered key groups; None: none are."""
-        told = _loaded(self._folder.read(_KEY_GROUPS))
-        count = told.get("key_groups") if told else None
-        return int(count) if count is not None and _is_whole(count) and count > 0 else None
+        count = (_loaded(self._folder.read(_KEY_GROUPS)) or {}).get("key_groups")
+        return count if isinstance(count, int) and _fits(count, int) and count > 0 else None
 
     def remember(self, key_groups: int) -> None:
         self._folder.write(_KEY_GROUPS, json.dumps({"key_groups": key_groups}).encode())
 
     def last(self) -> Reconfiguration | None:
         """What the last change came to; None: there was none, or that can't be told."""
-        told = _loaded(self._folder.read(_LAST))
-        return None if told is None else _change_of(told)
+        loaded = _loaded(self._folder.read(_LAST))
+        return None if loaded is None else _change_of(loaded)
 
     def note(self, change: Reconfiguration) -> None:
         self._folder.write(_LAST, json.dumps(asdict(change)).encode())
@@ -84,11 +84,11 @@ class Journal:
         if content is None:
             return None
         try:
-            told: Any = json.loads(zlib.decompress(content))
+            loaded: Any = json.loads(zlib.decompress(content))
         except (zlib.error, ValueError):
             return None  # cut off while it was written: nothing was touched yet
         try:
-            change = Begun(**{field.name: told[field.name] for field in fields(Begun)})
+            change = Begun(**{field.name: loaded[field.name] for field in fields(Begun)})
         except (KeyError, TypeError):
             change = None
         if change is None or not _is_right(change):
@@ -110,8 +110,7 @@ class Journal:
         self._folder.delete(_VERIFIED)
 
     def is_verified(self, change: Begun) -> bool:
-        told = _loaded(self._folder.read(_VERIFIED))
-        return told is not None and told.get("id") == change.id
+        return (_loaded(self._folder.read(_VERIFIED)) or {}).get("id") == change.id
 
     def close(self) -> None:
         """Note that nothing is left to be undone or finished."""
@@ -121,50 +120,36 @@ class Journal:
 
 def _loaded(content: bytes | None) -> dict[str, Any] | None:
     try:
-        told = json.loads(content) if content else None
+        loaded = json.loads(content) if content else None
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return loaded if isinstance(loaded, dict) else None
 
 
-def _is_right(change: Begun) -> bool:
-    return (
-        isinstance(change.id, str)
-        and all(map(_is_whole, (change.batch, change.before, change.after)))
-        and isinstance(change.files, dict)
-        and all(map(_is_whole, change.files.values()))
-    )
-
-
-def _change_of(told: Mapping[str, Any]) -> Reconfiguration | None:
+def _change_of(loaded: Mapping[str, Any]) -> Reconfiguration | None:
     """None: another release has written it. It goes into the status, of which all would be lost by
     one value that is of another type."""
     try:
-        change = Reconfiguration(**told)
+        change = Reconfiguration(**loaded)
     except TypeError:
         return None
-    texts = (change.id, change.query, change.step)
-    numbers = (change.before, change.after, change.key_groups, change.rows)
-    lists = (change.group_rows, change.partition_rows, change.partition_rows_after)
-    seconds = {} if change.seconds is None else change.seconds
-    is_right = (
-        all(isinstance(each, str) for each in texts)
-        and all(each is None or isinstance(each, str) for each in (change.outcome, change.reason))
-        and all(each is None or _is_whole(each) for each in numbers)
-        and all(each is None or _is_list(each) for each in lists)
-        and isinstance(seconds, dict)
-        and all(map(_is_number, (change.began_at, *seconds.values())))
-    )
-    return change if is_right else None
+    return change if _is_right(change) else None
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_whole, value))
+def _is_right(read: Begun | Reconfiguration) -> bool:
+    """Whether what was read has values of the types that its fields declare."""
+    return all(_fits(getattr(read, each.name), each.type) for each in fields(read))
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+def _fits(value: Any, declared: Any) -> bool:
+    kinds = get_args(declared)
+    if isinstance(declared, UnionType):
+        return any(_fits(value, kind) for kind in kinds)
+    if get_origin(declared) is tuple:
+        return isinstance(value, list) and all(_fits(each, kinds[0]) for each in value)
+    if get_origin(declared) is Mapping:
+        return isinstance(value, dict) and all(_fits(each, kinds[1]) for each in value.values())
+    if declared in (int, float):
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
+        return whole or (declared is float and isinstance(value, float) and math.isfinite(value))
+    return isinstance(value, declared)

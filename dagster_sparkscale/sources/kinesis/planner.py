@@ -268,17 +268,10 @@ class Planner:
                 carried_bytes=min(CARRIED_BYTES_A_SHARD, CARRIED_BYTES // len(active)),
                 refresh_ms=refresh_ms,
             )
-            planner = ShardPlanner(
-                self._service,
-                shard,
-                shard in closed,
-                positions[shard],
-                memory,
-                bounds,
-                now,
-                self._clock,
-            )
-            return planner.step()
+            is_closed, start = shard in closed, positions[shard]
+            return ShardPlanner(
+                self._service, shard, is_closed, start, memory, bounds, now, self._clock
+            ).step()
 
         with ThreadPoolExecutor(min(THREADS, len(active))) as threads:
             return dict(zip(active, threads.map(step, active), strict=True))

@@ -23,7 +23,7 @@ class _Shard:
     """When the bytes that have been read so far are paid for."""
 
 
-class Limiter:
+class Quota:
     """One for a process: other processes that read the same shards are not known to it, and
     what they take is noticed by calls that are refused. Safe for threads."""
 
@@ -60,7 +60,7 @@ class Limiter:
             known.free_at = level + size / BYTES_PER_SECOND
 
 
-class Unlimited(Limiter):
+class Unlimited(Quota):
     """The quota of a service without limits, such as an emulator."""
 
     def before_read(self, shard: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from .client import KinesisError, UnknownSequence, open_client, open_session
 from .options import Connection
 from .positions import Kind, Position
-from .quota import Limiter, Unlimited
+from .quota import Quota, Unlimited
 from .shards import Shard
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Service:
         self._client = open_client(session, connection, connections, connection.max_retries)
         # What there is another way to find out is not waited for long.
         self._hasty = open_client(session, connection, connections, min(1, connection.max_retries))
-        self._limiter = Limiter() if connection.limited else Unlimited()
+        self._quota = Quota() if connection.limited else Unlimited()
         self._clock_ahead: deque[float] = deque(maxlen=CLOCK_SAMPLES)
         """Seconds by which the service's clock is ahead of this process's monotonic one."""
         for client in (self._client, self._hasty):
@@ -136,9 +136,9 @@ class Service:
             ExpiredIterator: get another, and ask again.
             KinesisError: it did not work, and trying again did not help.
         """
-        self._limiter.before_read(shard)
+        self._quota.before_read(shard)
         answer = self._call("get_records", {"ShardIterator": iterator, "Limit": limit})
-        self._limiter.after_read(shard, answer.pop("BodySize", 0))
+        self._quota.after_read(shard, answer.pop("BodySize", 0))
         return Page(
             answer["Records"],
             answer.get("NextShardIterator"),

@@ -100,6 +100,7 @@ class Step:
     behind_ms: int
 
 
+@dataclass(frozen=True)
 class ShardPlanner:
     """Plans one shard's part of one batch.
 
@@ -107,35 +108,24 @@ class ShardPlanner:
         KinesisError: the service does not answer as it should.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        shard: str,
-        closed: bool,
-        start: Position,
-        memory: Memory,
-        bounds: Bounds,
-        now_ms: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._service = service
-        self._shard = shard
-        self._closed = closed
-        self._start = start
-        self._memory = memory
-        self._bounds = bounds
-        self._now_ms = now_ms
-        self._clock = clock
+    service: Service
+    shard: str
+    closed: bool
+    start: Position
+    memory: Memory
+    bounds: Bounds
+    now_ms: int
+    clock: Callable[[], float] = time.monotonic
 
     def step(self) -> Step:
-        if self._start.kind is Kind.TIME and (self._start.time_ms or 0) > self._now_ms:
-            return Step(None, self._start, 0)  # its time is yet to come
+        if self.start.kind is Kind.TIME and (self.start.time_ms or 0) > self.now_ms:
+            return Step(None, self.start, 0)  # its time is yet to come
         limit = self._head_limit()
         page = self._first_page(limit)
         head = self._wanted(page.records)
         allowed = self._allowed(head)
         if len(allowed) < len(head):
-            self._memory.learn(head)
+            self.memory.learn(head)
             return self._carried(allowed, self._behind(page, allowed[-1]))
         if len(head) < len(page.records):
             return self._carried(head, behind_ms=0)
@@ -143,52 +133,52 @@ class ShardPlanner:
             return self._carried(head, end=END, behind_ms=0)
         if not head:
             position = self._renewed(page.behind_ms)
-            self._memory.keep(position, page.next, self._clock())
+            self.memory.keep(position, page.next, self.clock())
             if page.behind_ms and not page.records:
-                self._memory.patience = min(2 * self._memory.patience, EMPTY_PAGES_TO_STOP)
+                self.memory.patience = min(2 * self.memory.patience, EMPTY_PAGES_TO_STOP)
             return Step(None, position, page.behind_ms)
-        self._memory.patience = EMPTY_PAGES
-        self._memory.learn(head)
+        self.memory.patience = EMPTY_PAGES
+        self.memory.learn(head)
         last = head[-1]
-        self._memory.keep(_after(last), page.next, self._clock())
-        self._memory.lag_is_told |= page.behind_ms > 0
-        if page.behind_ms == 0 and (len(head) < limit or self._memory.lag_is_told):
+        self.memory.keep(_after(last), page.next, self.clock())
+        self.memory.lag_is_told |= page.behind_ms > 0
+        if page.behind_ms == 0 and (len(head) < limit or self.memory.lag_is_told):
             return self._carried(head, behind_ms=0)
-        until = self._bounds.until_ms
-        if self._bounds.span_ms is not None:
-            until = min(until, arrived_ms(head[0]) + self._bounds.span_ms)
-        enough = self._bounds.records is not None and len(head) >= self._bounds.records
+        until = self.bounds.until_ms
+        if self.bounds.span_ms is not None:
+            until = min(until, arrived_ms(head[0]) + self.bounds.span_ms)
+        enough = self.bounds.records is not None and len(head) >= self.bounds.records
         if enough or until <= arrived_ms(last):
             return self._carried(head, behind_ms=self._behind(page, last))
         return self._beyond(head, page.next, until)
 
     def _head_limit(self) -> int:
         most = CARRIED_RECORDS
-        size = self._memory.density.bytes_per_record
+        size = self.memory.density.bytes_per_record
         if size is None:
             most = FIRST_LOOK
         else:
-            most = min(most, int(self._bounds.carried_bytes / max(size, 1.0)))
-            if self._bounds.bytes is not None:
+            most = min(most, int(self.bounds.carried_bytes / max(size, 1.0)))
+            if self.bounds.bytes is not None:
                 # Somewhat more than may be: those beyond are read again.
-                most = min(most, 2 + int(1.5 * self._bounds.bytes / max(size, 1.0)))
-        if self._bounds.records is not None:
-            most = min(most, self._bounds.records)
+                most = min(most, 2 + int(1.5 * self.bounds.bytes / max(size, 1.0)))
+        if self.bounds.records is not None:
+            most = min(most, self.bounds.records)
         return max(1, most)
 
     def _first_page(self, limit: int) -> Page:
-        memory = self._memory
-        fresh = memory.position == self._start and self._clock() - memory.got_at < FRESH_S
+        memory = self.memory
+        fresh = memory.position == self.start and self.clock() - memory.got_at < FRESH_S
         if fresh and memory.iterator is not None:
             with contextlib.suppress(ExpiredIterator):
-                return asked_for(self._start, self._page(memory.iterator, limit))
-        return asked_for(self._start, self._from(self._start, limit))
+                return asked_for(self.start, self._page(memory.iterator, limit))
+        return asked_for(self.start, self._from(self.start, limit))
 
     def _from(self, position: Position, limit: int, hasty: bool = False) -> Page:
         """Read the first page from `position` on that has records."""
         while True:
             try:
-                iterator = self._service.iterator(self._shard, position, hasty)
+                iterator = self.service.iterator(self.shard, position, hasty)
                 return self._page(iterator, limit)
             except ExpiredIterator:
                 continue
@@ -197,29 +187,29 @@ class ShardPlanner:
         """Read the first page that has records, or shows that there are none, or the last one
         tried:
         where records lie far apart, the service may give empty pages between them."""
-        tries = EMPTY_PAGES_TO_STOP if self._bounds.stop else self._memory.patience
+        tries = EMPTY_PAGES_TO_STOP if self.bounds.stop else self.memory.patience
         for _ in range(tries):
-            page = self._service.records(self._shard, iterator, limit)
+            page = self.service.records(self.shard, iterator, limit)
             if page.records or page.next is None:
                 return page
-            if page.behind_ms == 0 and not self._closed:
+            if page.behind_ms == 0 and not self.closed:
                 return page
             iterator = page.next
-        if self._bounds.stop:
-            raise KinesisError(f"{self._shard} gives nothing but empty pages, {tries} by now")
+        if self.bounds.stop:
+            raise KinesisError(f"{self.shard} gives nothing but empty pages, {tries} by now")
         return page
 
     def _wanted(self, records: list[Record]) -> list[Record]:
-        if not self._bounds.stop:
+        if not self.bounds.stop:
             return records
         for number, record in enumerate(records):
-            if arrived_ms(record) > self._bounds.until_ms:
+            if arrived_ms(record) > self.bounds.until_ms:
                 return records[:number]
         return records
 
     def _allowed(self, head: list[Record]) -> list[Record]:
         """The first records that a batch may have; one at least."""
-        left, governed = self._bounds.bytes, self._bounds.governed_ms
+        left, governed = self.bounds.bytes, self.bounds.governed_ms
         for number, record in enumerate(head):
             if left is not None:
                 left -= _size(record)
@@ -231,38 +221,38 @@ class ShardPlanner:
     def _carried(self, records: list[Record], behind_ms: int, end: Position | None = None) -> Step:
         """A step whose records all travel with the plan."""
         if end is None:
-            end = _after(records[-1]) if records else self._start
-        if end == self._start:
+            end = _after(records[-1]) if records else self.start
+        if end == self.start:
             return Step(None, end, behind_ms)
-        whole = Range(self._shard, self._start, end, head=tuple(records), whole=True)
+        whole = Range(self.shard, self.start, end, head=tuple(records), whole=True)
         return Step(whole, end, behind_ms)
 
     def _renewed(self, behind_ms: int) -> Position:
         """The position of a shard that shows nothing up to `behind_ms` before its tip; its time is
         set forward now and then."""
-        position, safe = self._start, self._now_ms - behind_ms - SAFE_MS
-        if position.time_ms is None or safe - position.time_ms < self._bounds.refresh_ms:
+        position, safe = self.start, self.now_ms - behind_ms - SAFE_MS
+        if position.time_ms is None or safe - position.time_ms < self.bounds.refresh_ms:
             return position
         return replace(position, time_ms=safe)
 
     def _beyond(self, head: list[Record], iterator: str, until_ms: float) -> Step:
         """A step that goes on behind `head`, to the first record at `until_ms` or later, or to the
         last record or near it."""
-        page, exact = None, not self._bounds.stop
-        if self._clock() >= self._memory.no_looks_before:
+        page, exact = None, not self.bounds.stop
+        if self.clock() >= self.memory.no_looks_before:
             try:
                 page = self._look(until_ms)
                 if page.records:
                     # A limit need not be kept to the record. A moment to stop at has to be, and
                     # the service may have been asked for an earlier one: its own present.
-                    exact |= until_ms < self._bounds.until_ms
-                elif page.next is None or self._closed:
+                    exact |= until_ms < self.bounds.until_ms
+                elif page.next is None or self.closed:
                     return self._open(head, iterator, END, 0)
                 else:
                     page = None if page.behind_ms else self._latest(arrived_ms(head[-1]), until_ms)
             except KinesisError:
                 # An end found by reading on will do. If nothing works, that says so.
-                self._memory.no_looks_before = self._clock() + NO_LOOKS_S
+                self.memory.no_looks_before = self.clock() + NO_LOOKS_S
                 page = None
         # Where it comes before the head, clocks of the service disagree: stamps are not in order.
         if page is None or not before(head[-1]["SequenceNumber"], _first(page)["SequenceNumber"]):
@@ -282,7 +272,7 @@ class ShardPlanner:
         """Find a late record of a shard in which nothing arrived at `until_ms` or later: others
         follow it for a short time only. None: no record is after `after_ms`, or looks do not find
         one."""
-        rest_ms = REST_TO_STOP_MS if self._bounds.stop else REST_MS
+        rest_ms = REST_TO_STOP_MS if self.bounds.stop else REST_MS
         found, low_ms, none_ms, back_ms = None, after_ms, until_ms, BACK_MS
         while True:
             # Back in longer and longer strides till something is found, then between the two.
@@ -301,7 +291,7 @@ class ShardPlanner:
 
     def _forward(self, head: list[Record], iterator: str, until_ms: float) -> Step:
         """A step that goes on behind `head` and finds its end by reading on."""
-        records, size = self._bounds.records, self._bounds.bytes
+        records, size = self.bounds.records, self.bounds.bytes
         if records is not None:
             records -= len(head)
         if size is not None:
@@ -338,31 +328,31 @@ class ShardPlanner:
                 page = self._page(iterator, limit)
             except ExpiredIterator:
                 page = self._from(_after(last), limit)
-            self._memory.lag_is_told |= page.behind_ms > 0
+            self.memory.lag_is_told |= page.behind_ms > 0
             for record in page.records:
                 taken_size += _size(record)
                 if arrived_ms(record) > until_ms or (size is not None and taken_size > size):
                     return _after(last), self._behind(page, last), taken
                 last, count = record, count + 1
                 carried_size += len(record["Data"])
-                if carried_size > self._bounds.carried_bytes:
+                if carried_size > self.bounds.carried_bytes:
                     taken = None
                 elif taken is not None:
                     taken.append(record)
             iterator = page.next
-            at_tip = page.behind_ms == 0 and not self._closed
-            at_tip &= self._memory.lag_is_told or not page.records
-            if iterator is not None and (at_tip or not self._bounds.stop or count == records):
+            at_tip = page.behind_ms == 0 and not self.closed
+            at_tip &= self.memory.lag_is_told or not page.records
+            if iterator is not None and (at_tip or not self.bounds.stop or count == records):
                 return _after(last), 0 if at_tip else self._behind(page, last), taken
         return END, 0, taken
 
     def _open(self, head: list[Record], iterator: str, end: Position, behind_ms: int) -> Step:
-        opened = Range(self._shard, self._start, end, head=tuple(head), iterator=iterator)
+        opened = Range(self.shard, self.start, end, head=tuple(head), iterator=iterator)
         return Step(opened, end, behind_ms)
 
     def _behind(self, page: Page, last: Record) -> int:
         """How far behind the tip `last` is. An emulator may always say 0."""
-        return max(page.behind_ms, self._now_ms - arrived_ms(last), 0)
+        return max(page.behind_ms, self.now_ms - arrived_ms(last), 0)
 
 
 def _first(page: Page) -> Record:

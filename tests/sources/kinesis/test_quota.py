@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.sources.kinesis.quota import (
     BYTES_PER_SECOND,
     READS_PER_SECOND,
-    Limiter,
+    Quota,
     Unlimited,
 )
 
@@ -39,7 +39,7 @@ steps = st.lists(
 @given(steps)
 def test_no_shard_is_read_more_than_the_service_allows(steps):
     clock = Clock()
-    limiter = Limiter(clock, clock.sleep)
+    limiter = Quota(clock, clock.sleep)
     reads = {"a": [], "b": []}
     for shard, pause, size in steps:
         clock.now += pause
@@ -61,7 +61,7 @@ def test_no_shard_is_read_more_than_the_service_allows(steps):
 
 def test_shards_do_not_wait_for_each_other():
     clock = Clock()
-    limiter = Limiter(clock, clock.sleep)
+    limiter = Quota(clock, clock.sleep)
     limiter.before_read("a")
     limiter.after_read("a", MOST)
     limiter.before_read("b")
@@ -70,7 +70,7 @@ def test_shards_do_not_wait_for_each_other():
 
 def test_a_large_answer_is_made_up_for():
     clock = Clock()
-    limiter = Limiter(clock, clock.sleep)
+    limiter = Quota(clock, clock.sleep)
     limiter.before_read("a")
     limiter.after_read("a", MOST)
     limiter.before_read("a")
@@ -80,7 +80,7 @@ def test_a_large_answer_is_made_up_for():
 
 def test_what_was_not_used_is_not_saved_up():
     clock = Clock()
-    limiter = Limiter(clock, clock.sleep)
+    limiter = Quota(clock, clock.sleep)
     limiter.after_read("a", 0)
     clock.now += 3600
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_threads_share_what_is_allowed():
         with lock:
             clock.now += seconds
 
-    limiter = Limiter(clock, sleep)
+    limiter = Quota(clock, sleep)
 
     def read() -> None:
         for _ in range(20):
@@ -129,7 +129,7 @@ def test_a_service_without_limits_is_not_waited_for():
 
 def test_the_sixth_read_comes_as_soon_as_the_first_is_a_second_ago():
     clock = Clock()
-    limiter = Limiter(clock, clock.sleep)
+    limiter = Quota(clock, clock.sleep)
     for _ in range(READS_PER_SECOND):
         limiter.before_read("a")
         clock.now += 0.125
