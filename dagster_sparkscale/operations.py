@@ -206,6 +206,8 @@ class Operation(Generic[C, D]):
     config_for: Callable[[D, Stream, int | None], C] | None = None
     """Makes the config of the run of a decision about the stream's driver of an epoch.
     None: nothing decides it, people do."""
+    of_one_driver: bool = False
+    """Whether a driver that was started later than it was asked for has no need of it."""
     lease_wait: float | None = None
     """Seconds to wait for another operation to end; None: `LEASE_WAIT`."""
 
@@ -263,8 +265,10 @@ def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
         if not run.config.takes_anothers:
             record = run.cluster.store().read(run.name)
             refuse_anothers(record, run.stream, run.requester.owner)
+        requester = replace(run.requester, of_one_driver=operation.of_one_driver)
         if operation.lease_wait is not None:
-            run = replace(run, requester=replace(run.requester, lease_wait=operation.lease_wait))
+            requester = replace(requester, lease_wait=operation.lease_wait)
+        run = replace(run, requester=requester)
         report = operation.carry_out(run)
         return report if run.requester.decided else _with_steering(run, report)
 

@@ -103,7 +103,8 @@ def is_text(value: Any) -> TypeGuard[str]:
 
 
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
-    """Submits, finds, scales and stops the drivers of streams. A Dagster resource.
+    """Submits, finds, scales and stops the drivers of streams. A Dagster resource; long, as it is
+    the contract.
 
     Raises:
         DeclarationError: a field that there is not, or a value that can't be; also when a value

@@ -66,5 +66,6 @@ REBALANCE = Operation(
     RebalanceConfig,
     _carry_out,
     config_for=_config_for,
+    of_one_driver=True,
     lease_wait=30.0,
 )

@@ -79,12 +79,12 @@ def test_another_request_does_not(waited: str, beside: str) -> None:
     assert overtaken_by(after(beside), asks(waited)) is None
 
 
-@pytest.mark.parametrize("waited", ["restart", "rebalance_receivers"])
-def test_a_driver_that_was_started_later_does(waited: str) -> None:
+@pytest.mark.parametrize(
+    "waiting", [asks("restart"), replace(asks("rebalance_receivers"), of_one_driver=True)], ids=str
+)
+def test_a_driver_that_was_started_later_does(waiting: Requester) -> None:
     record = replace(Record.new("id"), epoch=3, history=(Submission(3, LATER, "recovery"),))
-    assert (
-        overtaken_by(record, asks(waited)) == "driver 3 was started 61 s after this was asked for"
-    )
+    assert overtaken_by(record, waiting) == "driver 3 was started 61 s after this was asked for"
     assert overtaken_by(record, asks("rescale")) is None
 
 

@@ -88,12 +88,7 @@ class StreamFolder:
             raise ClusterError(f"{path}: {error}; {newer_or(_repair(path, self.path))}") from None
 
     def swap(self, record: Record) -> None:
-        """Put `record` in the place of the one of the revision before.
-
-        Raises:
-            Conflict: the stored record has another revision.
-            ClusterError: it can't be written, or its epoch is lower than the one it replaces.
-        """
+        """Put `record` in the place of the one of the revision before, as `Store.swap`."""
         before = self.read()
         if (before.revision if before else 0) != record.revision - 1:
             raise Conflict(f"{self._records.folder} has been changed by somebody else meanwhile")

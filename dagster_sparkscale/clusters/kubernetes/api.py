@@ -43,7 +43,8 @@ class Refused(ClusterError):
 
 
 class Api:
-    """The API of one cluster, in one namespace. May be used from many threads at once."""
+    """The API of one cluster, in one namespace: its verbs, and one way of asking below them. May be
+    used from many threads at once."""
 
     def __init__(
         self, access: Access, namespace: str, anew: Callable[[], Access] | None = None

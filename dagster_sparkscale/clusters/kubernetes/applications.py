@@ -24,6 +24,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     memory_mib,
 )
 from dagster_sparkscale.clusters.kubernetes.pod_fate import time_of
+from dagster_sparkscale.markdown import cut
 
 KUBEFLOW, APACHE = "kubeflow", "apache"
 VERSIONS = {KUBEFLOW: "sparkoperator.k8s.io/v1beta2", APACHE: "spark.apache.org/v1"}
@@ -240,5 +241,4 @@ def _gist(message: object) -> str:
     text = " ".join(raised[-1:] or lines)
     # What the API server has said, in the words of the client that Spark has for it.
     said = text.partition(" Message: ")[2].partition(". Received status: ")[0]
-    text = said or text
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return cut(said or text, _LONGEST)

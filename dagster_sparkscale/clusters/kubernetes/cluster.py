@@ -68,7 +68,8 @@ _KNOWN = {
 
 
 class KubernetesCluster(SparkCluster):
-    """Runs the drivers of streams as pods."""
+    """Runs the drivers of streams as pods. A third of the class declares its fields and says what
+    is wrong with their values."""
 
     image: str = Field(description="Of drivers and executors: Spark's own, or one made of it.")
     namespace: str | None = Field(

@@ -27,7 +27,8 @@ KEPT_LINES = 200
 
 
 class PodDriver(SubmittedDriver):
-    """The newest start of a stream.
+    """The newest start of a stream. One class, as each step of its end depends on what the others
+    have found of its pod, its Secret and its note.
 
     Args:
         forward: whether the agent is reached through the API server.

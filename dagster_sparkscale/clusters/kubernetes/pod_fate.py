@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.fate import RETURNED, End, Fate, by_code
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS
 from dagster_sparkscale.driver.begin.fence import FENCED
 from dagster_sparkscale.driver.begin.once import ROLE
+from dagster_sparkscale.markdown import cut
 from dagster_sparkscale.observe.end_report import EndReport, read_end_report
 
 Object = Mapping[str, Any]
@@ -233,5 +234,4 @@ def time_of(text: object) -> float | None:
 
 
 def _short(text: object) -> str:
-    words = " ".join(str(text or "").split())
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."
+    return cut(" ".join(str(text or "").split()), _LONGEST)

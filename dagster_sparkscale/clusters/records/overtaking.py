@@ -9,8 +9,8 @@ operation was asked for, and an overtaken operation does not get the lease.
     anything else        by a stop
     a start              by nothing else: it attaches to what runs
     a change             by a later one of the same; `set_limits/clicks` is part of `set_limits`
-    restart, receivers   by a driver that was started later: it has what is declared, and
-                         receivers and executors of its own
+    a restart            by a driver that was started later: it has what is declared; so is what
+                         says that it is of one driver, whose executors and tasks are its own
     lift_hold            by a hold that was set later, and by nothing else
 
 Recovery and `declare_gone` name the driver that they are for: its epoch fences them. Pure.
@@ -28,15 +28,9 @@ of their hosts differ."""
 START, RESTART, STOP, STOP_ORPHAN = "start", "restart", "stop", "stop_orphan"
 STEER = "steer"
 """Takes no lease, and keeps no other operation from one."""
-REBALANCE, DECLARE_GONE, LIFT_HOLD, RECOVERY = (
-    "rebalance_receivers",
-    "declare_gone",
-    "lift_hold",
-    "recovery",
-)
+DECLARE_GONE, LIFT_HOLD, RECOVERY = "declare_gone", "lift_hold", "recovery"
 _STOPS, _STARTS = (STOP, STOP_ORPHAN), (START, RESTART)
 _NAMES_ITS_DRIVER = (DECLARE_GONE, RECOVERY)
-_OF_ONE_DRIVER = (RESTART, REBALANCE)
 
 
 def _unheard(line: str) -> None:
@@ -60,6 +54,8 @@ class Requester:
     """The driver that this was asked about; None: whichever is there."""
     decided: bool = False
     """Whether a policy has decided it: what is not so any more is no fault then."""
+    of_one_driver: bool = False
+    """Whether a driver that was started later has no need of the change."""
     owner: str = ""
     """The owner of the stream, as `Record.owner`; empty: not known."""
     lease_wait: float = 60.0
@@ -105,7 +101,8 @@ def overtaken(record: Record, holder: Holder, now: float) -> str | None:
         if _overtakes(change, holder.change) and (late := _later(at, asked_at, now)):
             operation = change.partition("/")[0]
             return f"{operation} was asked for {late} this, and was carried out before it"
-    if holder.change in _OF_ONE_DRIVER and (late := _later(record.submitted_at, asked_at, now)):
+    of_one_driver = holder.of_one_driver or holder.change == RESTART
+    if of_one_driver and (late := _later(record.submitted_at, asked_at, now)):
         return f"driver {record.epoch} was started {late} this was asked for"
     return None
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Claim, Conflict, Record, Store, Submission
+from dagster_sparkscale.markdown import cut
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 ATTEMPT = "recovery attempt"
@@ -82,10 +83,8 @@ def refused(record: Record, error: str) -> Record:
     if not record.history or record.history[-1].cause != ATTEMPT:
         return record
     *before, last = record.history
-    words = " ".join(error.split())
-    if len(words) > _ERROR_LENGTH:
-        words = f"{words[: _ERROR_LENGTH - 3]}..."
-    return replace(record, history=(*before, replace(last, error=words)))
+    text = cut(" ".join(error.split()), _ERROR_LENGTH)
+    return replace(record, history=(*before, replace(last, error=text)))
 
 
 def last_refusal(history: Sequence[Submission]) -> str | None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.fate import RETURNED, End, by_code
+from dagster_sparkscale.markdown import cut
 
 FINAL = ("FINISHED", "FAILED", "KILLED")
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
@@ -150,8 +151,7 @@ def ended(app: Application, raised: str | None = None) -> End:
 def in_one_line(text: str) -> str:
     """What matters of diagnostics, which are long and have traces of Java."""
     lines = [line.strip() for line in text.splitlines()]
-    said = " ".join(line for line in lines if line and not line.startswith("at "))
-    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+    return cut(" ".join(line for line in lines if line and not line.startswith("at ")), _LONGEST)
 
 
 _HEAD, _TAIL = "\nLogContents:\n", "\nEnd of LogType:"

@@ -124,7 +124,6 @@ class YarnDriver(FolderDriver):
             note(self.files.ended, {**end, "staging": None})
 
     def took(self) -> bool:
-        """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
         return self._sight.took()
 
     def out_of_reach(self) -> str:
