@@ -28,8 +28,6 @@ _WITHOUT = {f"spark.{role}.defaultJavaOptions": "-Xshare:auto" for role in ("dri
 
 def measure() -> list[Figure]:
     archive = archives.make(java_home(), spark_home(), archives.user_folder())
-    if archive is None:
-        raise RuntimeError("no archive of class data can be made here")
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         cluster = LocalCluster(
             state_dir=name,

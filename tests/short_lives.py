@@ -18,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from dagster_sparkscale.clusters.class_data import archives
+from dagster_sparkscale.clusters.class_data.maker import CannotMake
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch import class_data_options
@@ -75,7 +76,7 @@ def with_archive(environ: MutableMapping[str, str]) -> None:
     """
     if environ.get(NO_ARCHIVE) or _IN_PLACE[-1] in environ.get(_READ_BY_EVERY_JVM, ""):
         return
-    with contextlib.suppress(ClusterError, OSError):
+    with contextlib.suppress(ClusterError, CannotMake, OSError):
         archives.make(java_home(), spark_home(), archives.user_folder())
     _put_first(environ, _archive(CACHE))
 
@@ -87,7 +88,7 @@ def _put_first(environ: MutableMapping[str, str], options: list[str]) -> None:
 
 
 def _archive(cache: Path) -> list[str]:
-    with contextlib.suppress(ClusterError, OSError):
+    with contextlib.suppress(ClusterError, CannotMake, OSError):
         archive = archives.archive_path(
             java_home(), spark_home(), cache / "dagster-sparkscale" / "class-data"
         )

@@ -78,7 +78,7 @@ def _of_cluster(deployed: Deployed) -> Iterator[Condition]:
     yield Condition("cluster", f"{deployed.owner}, {len(streams)} stream(s)")
     try:
         with deployed.cluster() as cluster:
-            found = cluster.conditions(streams)
+            found = list(cluster.conditions(streams))
             yield from found
             try:
                 cluster.snapshot()

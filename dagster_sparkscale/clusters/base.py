@@ -7,7 +7,7 @@ shows its log. Nothing in the contract supposes that the driver runs on this mac
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -221,7 +221,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
             ClusterError: it can't be launched; says why.
         """
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+    def conditions(self, streams: Sequence[Stream]) -> Iterable[Condition]:
         """What drivers of `streams` need where this is called, and whether it is there. Starts
         nothing and changes nothing."""
         return ()

@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dev.runs import MARK
+from tests.clusters.class_data import made
 from tests.clusters.running import stream, submit, wait_running
 from tests.waiting import HANGS, wait_for
 
@@ -58,7 +59,7 @@ def test_a_folder_that_others_can_write_is_refused(
     folder.mkdir(parents=True, mode=0o700)
     (folder / part).resolve().chmod(mode)
     assert "can be written by other users" in str(archives.fault(folder))
-    assert archives.make(java, spark, folder) is None
+    assert made(java, spark, folder) is None
     assert not quick and not list(folder.iterdir())
 
 
@@ -112,7 +113,7 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
 def test_every_jvm_of_a_local_cluster_maps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = archives.make(java_home(), spark_home(), archives.user_folder())
+    archive = made(java_home(), spark_home(), archives.user_folder())
     assert archive is not None
     # By what the cluster tells them, not by what tests tell every JVM.
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
@@ -147,7 +148,7 @@ def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
 ) -> None:
     before = os.umask(0o002)
     try:
-        assert archives.make(java, spark, tmp_path / "a" / "b" / "c") is not None
+        assert made(java, spark, tmp_path / "a" / "b" / "c") is not None
     finally:
         os.umask(before)
 
@@ -156,7 +157,7 @@ def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
 def test_a_path_that_options_cannot_have_is_not_used(
     java: Path, spark: Path, tmp_path: Path, quick: list[Path], name: str
 ) -> None:
-    assert archives.make(java, spark, tmp_path / name) is None
+    assert made(java, spark, tmp_path / name) is None
     with pytest.raises(DeclarationError, match="options of a JVM can't have others"):
         StandaloneCluster(master="spark://h:7077", class_data_archive=str(tmp_path / name / "a"))
 
@@ -187,7 +188,7 @@ def test_a_link_to_a_path_that_options_cannot_have_is_not_used(
 ) -> None:
     (tmp_path / "o'brien").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "o'brien")
-    assert archives.make(java, spark, tmp_path / "link") is None
+    assert made(java, spark, tmp_path / "link") is None
     assert not quick
 
 
@@ -198,7 +199,7 @@ def test_a_user_without_a_home_may_name_a_folder(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(archives, "user_folder", none)
-    assert archives.make(java, spark, tmp_path) in quick
+    assert made(java, spark, tmp_path) in quick
 
 
 @pytest.mark.spark
@@ -206,7 +207,7 @@ def test_a_truncated_archive_is_named_to_no_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Java 17 dies of one, so this is ours to see."""
-    archive = archives.make(java_home(), spark_home(), archives.user_folder())
+    archive = made(java_home(), spark_home(), archives.user_folder())
     assert archive is not None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = archives.user_folder()

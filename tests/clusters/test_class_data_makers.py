@@ -14,14 +14,14 @@ from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.class_data.maker import MARKER
 from dagster_sparkscale.clusters.host.processes import carrying
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from tests.clusters.class_data import made
 from tests.waiting import HANGS, wait_for
 
 
 def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:
     found: list[Path | None] = []
     makers = [
-        threading.Thread(target=lambda: found.append(archives.make(java, spark, folder)))
-        for _ in range(4)
+        threading.Thread(target=lambda: found.append(made(java, spark, folder))) for _ in range(4)
     ]
     for maker in makers:
         maker.start()
@@ -36,7 +36,7 @@ def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: l
 def test_what_is_not_as_it_was_made_is_made_again(
     java: Path, spark: Path, folder: Path, quick: list[Path], spoil: str
 ) -> None:
-    archive = archives.make(java, spark, folder)
+    archive = made(java, spark, folder)
     assert archive is not None
     archive.chmod(0o600)
     if spoil == "shorter":
@@ -48,7 +48,7 @@ def test_what_is_not_as_it_was_made_is_made_again(
     else:
         archive.chmod(0o666)
     assert not archives.is_whole(archive)
-    assert archives.make(java, spark, folder) == archive
+    assert made(java, spark, folder) == archive
     assert len(quick) == 2
     # Of the folder, whatever a declaration says of using it.
     assert archives.describe(java, spark, folder) == f"there is one: {archive}"
@@ -60,7 +60,7 @@ def test_what_could_not_be_made_is_not_tried_again_at_every_start(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (spark / "conf").mkdir()
     (spark / "conf/spark-env.sh").write_text("")
-    assert archives.make(java, spark, archives.user_folder()) is None
+    assert made(java, spark, archives.user_folder()) is None
     assert "conf holds files" in archives.describe(java, spark, archives.user_folder())
     assert archives.see_to(java, spark, "a test") is None
     assert not carrying(MARKER, "a test".__eq__)
@@ -81,7 +81,7 @@ def test_old_ones_are_removed_from_the_users_own_folder(
     for number in range(5):
         jar = spark / "jars/spark-core_2.13-4.3.0.jar"
         os.utime(jar, (number, number))
-        archive = archives.make(java, spark, folder)
+        archive = made(java, spark, folder)
         assert archive is not None
         os.utime(archive, (number, number))
     assert set(folder.glob("*.jsa")) == set(quick[-3:] if own else quick)
@@ -93,7 +93,7 @@ def test_where_nothing_can_be_kept_nothing_fails(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert archives.see_to(java, spark, "a test") is None
-    assert archives.make(java, spark, archives.user_folder()) is None
+    assert made(java, spark, archives.user_folder()) is None
     assert "none" in archives.describe(java, tmp_path / "nothing", tmp_path)
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dagster_sparkscale.clusters.class_data import archives
-from dagster_sparkscale.clusters.class_data.maker import LIMIT_SECONDS, CannotMake
+from dagster_sparkscale.clusters.class_data.maker import CannotMake
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 
@@ -35,7 +35,7 @@ def main() -> int:
             archive = archives.archive_path(java, spark, folder)
             if not archives.is_whole(archive):
                 print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
-            print(archives.make_or_say_why(java, spark, folder, LIMIT_SECONDS))
+            print(archives.make(java, spark, folder))
     except (CannotMake, ClusterError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -108,20 +108,7 @@ def is_whole(archive: Path) -> bool:
     return mine and [note.get("size"), note.get("mtime_ns")] == [found.st_size, found.st_mtime_ns]
 
 
-def make(java: Path, spark: Path, folder: Path) -> Path | None:
-    """Make the archive unless there is one; waits for another process that makes it.
-
-    Returns:
-        The archive, or None if it can't be made; the log says why.
-    """
-    try:
-        return make_or_say_why(java, spark, folder, wait=LIMIT_SECONDS)
-    except CannotMake as error:
-        _log.info("no archive of class data: %s", error)
-        return None
-
-
-def make_or_say_why(java: Path, spark: Path, folder: Path, wait: float) -> Path:
+def make(java: Path, spark: Path, folder: Path, wait: float = LIMIT_SECONDS) -> Path:
     """Make the archive unless there is one.
 
     Args:
@@ -255,7 +242,7 @@ def make_in_background(java: Path, spark: Path, folder: Path) -> None:
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
         time.sleep(DELAY_SECONDS)
-        make_or_say_why(java, spark, folder, wait=0)
+        make(java, spark, folder, wait=0)
 
 
 def _note_of(archive: Path) -> Path:

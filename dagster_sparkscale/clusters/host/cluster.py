@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +158,9 @@ class HostedCluster(StateFolderCluster):
         self._master()
         self._runtime()
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        found = conditions_here(self.state_path(), self.java_home, streams)
-        return *found, *in_the_clear(self.agent_bind, self._agent_tls())
+    def conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
+        yield from conditions_here(self.state_path(), self.java_home, streams)
+        yield from in_the_clear(self.agent_bind, self._agent_tls())
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
         return self.files_of(driver).tail(lines)

@@ -15,9 +15,6 @@ from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
-LAST_LINES = 200
-"""Lines of a failed driver's log that are searched for the error that the program raised."""
-
 
 class HostedDriver(FolderDriver):
     """What is remembered of one submission, its files and its processes."""
@@ -69,7 +66,7 @@ class HostedDriver(FolderDriver):
         """
         record, files = self.record, self.files
         fate = process_fates.fate_of(record, files, self.by_its_agent)
-        if fate.how == "exit code" and (last := files.died_of(self.log(LAST_LINES))):
+        if fate.how == "exit code" and (last := files.died_of()):
             fate = replace(fate, reason=f"{fate.reason}: {last}")
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
         return process_fates.observed(fate, f"{where}, log {files.log}", files)

@@ -33,6 +33,8 @@ from dagster_sparkscale.observe.end_report import Stopped, raised, read_stopped
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
+LAST_LINES = 200
+"""Lines of a failed driver's log that are searched for the error that the program raised."""
 _RECORD = TypeAdapter(Record)
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
@@ -204,14 +206,14 @@ class SubmissionFolder:
             # One that found another's there, after its own word, proves nothing of that one's end.
             return self.took.exists() and not self.fenced.exists()
 
-    def died_of(self, log: str) -> str | None:
-        """The error that ended the driver, from its report or else from its log; None: neither has
-        one."""
+    def died_of(self) -> str | None:
+        """The error that ended the driver, from its report or else from the end of its log; None:
+        neither has one."""
         try:
             cause = json.loads(self.raised.read_bytes()).get("raised")
         except (OSError, ValueError, AttributeError):
             cause = None
-        return cause if isinstance(cause, str) and cause else raised(log)
+        return cause if isinstance(cause, str) and cause else raised(self.tail(LAST_LINES))
 
     def ending(self) -> Stopped | None:
         """The driver's report of its end; None: it made none, or none that can be read."""

@@ -6,7 +6,7 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -261,14 +261,15 @@ class KubernetesCluster(SparkCluster):
                 return
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        found: list[Condition] = []
+    def conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
         try:
-            found.extend(self._of_the_namespace())
+            yield from self._of_the_namespace()
         except ClusterError as error:
-            found.append(Condition("Kubernetes", "can't be asked", str(error)))
-        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf, self.image)
-        return [*found, *programs(streams, program_of), *kept]
+            yield Condition("Kubernetes", "can't be asked", str(error))
+        yield from programs(streams, program_of)
+        yield from checkpoints.conditions(
+            streams, self.driver_template, self.spark_conf, self.image
+        )
 
     def _of_the_namespace(self) -> Iterable[Condition]:
         return conditions(self._api(), self._accounts(), self._forwards())

@@ -28,12 +28,13 @@ from dagster_sparkscale.clusters.kubernetes.spark import (
     UI_PORT,
 )
 from dagster_sparkscale.clusters.kubernetes.templates import Placing, merged
+from dagster_sparkscale.clusters.launch.driver_zip import NAME
 
 Manifest = dict[str, Any]
 
 FOLDER = "/opt/sparkscale"
 CODE, SECRETS, SCRATCH = f"{FOLDER}/code", f"{FOLDER}/secrets", f"{FOLDER}/scratch"
-BEGIN, PARCEL, TEMPLATE = "in_pod.py", "dagster_sparkscale.zip", "executor-pod.json"
+BEGIN, TEMPLATE = "in_pod.py", "executor-pod.json"
 BEGUN = "begun.json"
 TOKEN, PROPERTIES, CERTIFICATE, KEY = "token", "spark.properties", "tls.crt", "tls.key"
 LAST_WORDS = "/dev/termination-log"
@@ -107,7 +108,7 @@ class Objects:
         template, begun = executor_template(self.placing), self.begun(owner)
         files = {
             **texts,
-            PARCEL: parcel,
+            NAME: parcel,
             TEMPLATE: json.dumps(template).encode(),
             BEGUN: json.dumps(begun).encode(),
         }

@@ -40,8 +40,6 @@ LAUNCH_SECONDS = 60.0
 """How long a start may take until its driver is known to the master."""
 KILL_SECONDS = 30.0
 """A worker gives a JVM ten seconds to end, and kills it then."""
-LAST_LINES = 200
-"""Lines of a failed driver's log that are searched for the error that the program raised."""
 KEPT_LINES = 1000
 """Lines of an ended driver's log that are kept: its worker may be gone when somebody asks."""
 _FIRST_REPORT = 2.0
@@ -219,9 +217,7 @@ class RemoteDriver(FolderDriver):
         said = report.get(shipped.EXIT)
         note = dict(said) if isinstance(said, dict) else dict(otherwise)
         note = {"at": time.time(), "told": bool(said), **note}
-        if note.get("code") and (
-            last := self.files.died_of("\n".join(log.splitlines()[-LAST_LINES:]))
-        ):
+        if note.get("code") and (last := self.files.died_of()):
             note["reason"] = f"exit code {note['code']}: {last}"
         self._note("exit", note)
         ended = process_fates.ended(self.files)

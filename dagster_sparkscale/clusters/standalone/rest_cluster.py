@@ -190,10 +190,7 @@ class StandaloneRestCluster(StateFolderCluster):
         content = self._overview()
         return masters.capacity(dict(content)) if content else None
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        return tuple(self._conditions(streams))
-
-    def _conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
+    def conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
         try:
             overview = self._in_charge()
             yield Condition(

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.launch.driver_zip import NAME
 
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 MOST = 1_000_000
@@ -57,7 +58,7 @@ def sent(name):
         parts.append(os.environ.pop(name + str(len(parts))))
     return base64.b64decode("".join(parts))
 folder = pathlib.Path(tempfile.mkdtemp(prefix="sparkscale-", dir=os.getcwd()))
-code = folder / "dagster_sparkscale.zip"
+code = folder / {NAME!r}
 code.write_bytes(sent({_CODE!r}))
 sys.path.insert(0, str(code))
 from dagster_sparkscale.driver.shipped_main import main

@@ -195,9 +195,6 @@ class YarnCluster(OnYarn):
         self.program_of(stream)
         self._refuse_if_not_ready()
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        return tuple(self._conditions(streams))
-
     def logs(self, driver: Driver, lines: int = 50) -> str:
         record = self.store().read(driver.stream)
         if record is not None and record.epoch == driver.epoch:
@@ -238,7 +235,7 @@ class YarnCluster(OnYarn):
             f"`yarn application -kill {app.id}`"
         )
 
-    def _conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
+    def conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
         yield from conditions_here(self.state_path(), self.java_home, streams)
         try:
             yield Condition("ResourceManager", self._manager().check())

@@ -338,14 +338,14 @@ def test_the_right_to_reach_agents_through_the_api_server_is_needed_only_for_tha
 
     for access, lacking in (("service", []), ("port-forward", ["roles"])):
         cluster = MemoryKubernetes.of(world, Denied(world.server), agent_access=access)
-        told = cluster.conditions([])
+        told = list(cluster.conditions([]))
         assert [each.subject for each in told if each.subject == "roles"] == lacking
     assert "portforward" in told[1].text and "outside.yaml" in str(told[1].cure)
 
 
 def test_a_namespace_that_can_not_be_asked_hides_nothing_else(world: World) -> None:
     cluster = failing(world, "GET configmaps", Unreachable("no answer"))
-    told = cluster.conditions([stream("clicks", checkpoint_location="/data/clicks")])
+    told = list(cluster.conditions([stream("clicks", checkpoint_location="/data/clicks")]))
     assert (told[0].subject, told[0].text, told[0].cure) == (
         "Kubernetes",
         "can't be asked",
