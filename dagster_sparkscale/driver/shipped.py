@@ -9,9 +9,9 @@ from .ending.end_report import PARTS
 
 CODE = "dagster_sparkscale.zip"
 """This package and the sources, in the driver's folder from the beginning."""
-WORD = "sparkscale: {"
-"""Begins a line that tells of the driver: by the names below, what it has left word of. The last
-one counts."""
+BEGINS = "sparkscale: {"
+"""Begins a line that reports on the driver: by the names below, what it has left. The last one
+counts."""
 
 AGENT = "agent.json"
 EXIT = "exit.json"
@@ -29,19 +29,19 @@ def unpack(packed: bytes) -> dict[str, Any]:
     return start
 
 
-def line(words: Mapping[str, Any]) -> str:
-    """The line that tells these words."""
-    return f"{WORD[:-1]}{json.dumps(words)}"
+def line(report: Mapping[str, Any]) -> str:
+    """The line with this report."""
+    return f"{BEGINS[:-1]}{json.dumps(report)}"
 
 
-def last_word(written: str) -> dict[str, Any] | None:
-    """What was told last in what was written; None: nothing."""
+def last_report(written: str) -> dict[str, Any] | None:
+    """The last report in what was written; None: there is none."""
     for each in reversed(written.splitlines()):
-        if each.startswith(WORD):
+        if each.startswith(BEGINS):
             try:
-                told = json.loads(each.removeprefix(WORD[:-1]))
+                report = json.loads(each.removeprefix(BEGINS[:-1]))
             except ValueError:  # cut, or somebody else's
                 continue
-            if isinstance(told, dict):
-                return told
+            if isinstance(report, dict):
+                return report
     return None

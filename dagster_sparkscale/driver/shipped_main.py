@@ -5,7 +5,7 @@ host that has nothing but Spark, and keep nothing but its output.
 
 This process ends the driver when the JVM has ended, and the JVM ends when this process has. Both
 write to the JVM's own log, `stderr` in the current folder. Where the agent is and how the driver
-has ended stands in `stdout` there (`shipped.WORD`): also when the JVM, or the worker that started
+has ended stands in `stdout` there (`shipped.BEGINS`): also when the JVM, or the worker that started
 it, was killed.
 
 What must not change: it is told that the driver has ended only when nothing of it is left that can
@@ -85,7 +85,7 @@ def _end_with(parent: int) -> None:
 
 def _watch(folder: Path, driver: int, jvm: int) -> int:
     """Tell of the driver until it has ended; its exit code, as a shell would tell it."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     while True:
         ended, status = os.waitpid(driver, os.WNOHANG)
         # Also where the driver has ended by then: it dies of that too, and may be quicker.
@@ -97,9 +97,9 @@ def _watch(folder: Path, driver: int, jvm: int) -> int:
         code = os.waitstatus_to_exitcode(status)
         if ended:
             announce(folder / shipped.EXIT, {"at": time.time(), **_ending(code, orphaned)})
-        if (found := _found(folder)) != told:
-            told = found
-            _tell(told)
+        if (found := _found(folder)) != reported:
+            reported = found
+            _report(reported)
         if ended:
             return code if code >= 0 else 128 - code
         time.sleep(EVERY)
@@ -112,7 +112,7 @@ def _ending(code: int, orphaned: bool) -> dict[str, Any]:
 
 
 def _found(folder: Path) -> dict[str, Any]:
-    """What the driver has left word of."""
+    """What the driver has left."""
     found = {}
     for name in shipped.FILES:
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -120,10 +120,10 @@ def _found(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _tell(words: Mapping[str, Any]) -> None:
+def _report(found: Mapping[str, Any]) -> None:
     try:
         # By its name: what the JVM prints goes there through the worker, which may be gone.
         with open("stdout", "a", encoding="utf-8") as page:
-            page.write(f"\n{shipped.line(words)}\n")
+            page.write(f"\n{shipped.line(found)}\n")
     except OSError as error:
         say(f"cannot tell of the driver in {Path('stdout').absolute()}: {error}")

@@ -49,7 +49,7 @@ def pid_of(standalone: Standalone, cluster: StandaloneRestCluster, driver: Drive
     record = cluster.store().read(driver.stream)
     assert record is not None
     id = cluster.driver_of(driver.stream, record)._id(standalone.overview() or {})
-    told = shipped.last_word((standalone.folder / "work" / str(id) / "stdout").read_text())
+    told = shipped.last_report((standalone.folder / "work" / str(id) / "stdout").read_text())
     assert told is not None
     return int(told[shipped.AGENT]["pid"])
 

@@ -148,6 +148,6 @@ def test_what_is_sent_unpacks_itself_where_there_is_nothing_but_python(tmp_path:
     )
     assert done.returncode == 1, done.stderr
     assert "No module named 'pyspark'" in (tmp_path / "stderr").read_text()
-    told = shipped.last_word((tmp_path / "stdout").read_text())
+    told = shipped.last_report((tmp_path / "stdout").read_text())
     assert told is not None and told[shipped.EXIT]["code"] == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout"]

@@ -16,14 +16,14 @@ def test_the_last_word_counts_whatever_is_written_between(
 ) -> None:
     lines = [f"\n{shipped.line(first)}\n", between.replace("sparkscale", ""), "\n"]
     written = "".join([*lines, f"\n{shipped.line(last)}\n", "and more\n"])
-    assert shipped.last_word(written) == last
+    assert shipped.last_report(written) == last
 
 
 def test_a_word_that_was_cut_is_none() -> None:
     whole = shipped.line({"agent.json": {"url": "https://h:1"}})
-    assert shipped.last_word(whole[10:]) is None
-    assert shipped.last_word(f"{whole}\n{whole[:-3]}") == {"agent.json": {"url": "https://h:1"}}
-    assert shipped.last_word("sparkscale: agent of clicks, epoch 1, at https://h:1\n") is None
+    assert shipped.last_report(whole[10:]) is None
+    assert shipped.last_report(f"{whole}\n{whole[:-3]}") == {"agent.json": {"url": "https://h:1"}}
+    assert shipped.last_report("sparkscale: agent of clicks, epoch 1, at https://h:1\n") is None
 
 
 @given(st.dictionaries(st.text(max_size=8), words, max_size=3))

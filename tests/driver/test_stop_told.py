@@ -12,7 +12,7 @@ def test_a_graph_that_is_cut_has_done_the_batches_that_it_has_told() -> None:
     for number in range(118):
         agent.history.add(Batch(QUERY, float(number), 10, batch_id=1000 * number))
     stopper = Stopper(agent, told.append)
-    assert not stopper._tell_how(False, [QUERY, "clicks"])
+    assert not stopper._report_how(False, [QUERY, "clicks"])
     (how,) = told
     assert how.in_words().endswith(
         f"{QUERY}: cut, batch 117000 done; clicks: unknown how, no batch done"

@@ -36,7 +36,7 @@ class Output:
         """The agent's announcement; None: the driver has made none."""
         for url in self.web_uis:
             written = page(url, self.driver, "stdout", at_the_end=False) or ""
-            note = (shipped.last_word(written) or {}).get(shipped.AGENT)
+            note = (shipped.last_report(written) or {}).get(shipped.AGENT)
             if isinstance(note, dict) and isinstance(note.get("url"), str):
                 return {**note, "url": reached_at(note["url"], url)}
         return None
@@ -47,7 +47,7 @@ class Output:
         report = None
         for url in self.web_uis:
             written = page(url, self.driver, "stdout")
-            if written is not None and (report := shipped.last_word(written) or {}):
+            if written is not None and (report := shipped.last_report(written) or {}):
                 break
         return report
 
@@ -94,7 +94,7 @@ def page(
 
 def _without_reports(written: str) -> list[str]:
     """The lines that are not the keeper's. Pure."""
-    return [line for line in written.splitlines() if line and not line.startswith(shipped.WORD)]
+    return [line for line in written.splitlines() if line and not line.startswith(shipped.BEGINS)]
 
 
 def _last(lines: list[str], number: int) -> list[str]:

@@ -30,12 +30,12 @@ class Stopper:
     One class, though long: three threads settle between them, under one lock, who ends the driver.
 
     Args:
-        tell: called with how it has ended.
+        report: called with how it has ended.
     """
 
-    def __init__(self, agent: Agent, tell: Callable[[Stopped], None]) -> None:
+    def __init__(self, agent: Agent, report: Callable[[Stopped], None]) -> None:
         self._agent = agent
-        self._tell = tell
+        self._report = report
         self._lock = threading.Lock()
         self.requested = False
         self._sigterm = False
@@ -132,7 +132,7 @@ class Stopper:
             threading.Event().wait()  # the process is being ended
         self._woken.set()
         # Being stopped may have made the program raise: that is no failure.
-        return 0 if self._tell_how(ended_itself=True) else NOT_CLEAN
+        return 0 if self._report_how(ended_itself=True) else NOT_CLEAN
 
     def _start(self, what: Callable[[], None]) -> None:
         threading.Thread(target=what, name="sparkscale-stop", daemon=True).start()
@@ -155,7 +155,7 @@ class Stopper:
         cut = threading.Thread(target=self._cut, daemon=True)
         cut.start()
         cut.join(CUT_WITHIN)
-        self._tell_how(ended_itself, active)
+        self._report_how(ended_itself, active)
         self._agent.admission.phase = "ended"
         self._agent.close()
         os._exit(NOT_CLEAN)
@@ -231,8 +231,8 @@ class Stopper:
             if outcome is not None:
                 self._outcomes[QUERY] = outcome
 
-    def _tell_how(self, ended_itself: bool, active: Sequence[str] = ()) -> bool:
-        """Tell how it ended; whether it was a clean end.
+    def _report_how(self, ended_itself: bool, active: Sequence[str] = ()) -> bool:
+        """Report how it ended; whether it was a clean end.
 
         Args:
             active: the names of what was active when it was cut.
@@ -246,7 +246,7 @@ class Stopper:
                 last = self._agent.history.last_done(name)
                 outcomes.append(StoppedQuery(name, drained, last))
         stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes), self._sigterm)
-        self._tell(stopped)
+        self._report(stopped)
         return stopped.clean
 
 
