@@ -9,6 +9,7 @@ from dev import runs
 BENCHMARKS = (
     "event_log_bytes",
     "sensor_tick",
+    "steering_tick",
     "rescale_run",
     "agent_core_share",
     "executor_start",

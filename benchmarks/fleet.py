@@ -18,7 +18,7 @@ import dagster as dg
 
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure
-from benchmarks.sensor_tick import _agents, _stream
+from benchmarks.sensor_tick import agents, stream_of
 from dagster_sparkscale import KubernetesCluster, build_defs
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
@@ -36,7 +36,7 @@ def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         folder = Path(name)
         (folder / "home").mkdir()
-        with start(folder / "kubernetes") as kubernetes, _agents(STREAMS) as (_, urls):
+        with start(folder / "kubernetes") as kubernetes, agents(STREAMS) as (_, urls):
             make_namespace(kubernetes.api, "streams")
             granted.apply(kubernetes, "streams", "dagster.yaml", "driver.yaml")
             path = granted.kubeconfig(kubernetes, "streams")
@@ -53,7 +53,7 @@ def _pretend(kubernetes: Cluster, cluster: KubernetesCluster, name: str) -> None
         lambda _: None, lambda *_: False, lambda one: leases.hold(store, one, "benchmark", 0)
     )
     with leases.hold(store, name, "benchmark", 0.0) as lease:
-        known = declared(_stream("any"))
+        known = declared(stream_of("any"))
         begun = starts.begin(store, lease, drivers, cause="manual", checkpoint=None, declared=known)
     objects = cluster._objects(name, begun.record)
     secret = kubernetes.api.create(
@@ -80,7 +80,7 @@ def _pretend(kubernetes: Cluster, cluster: KubernetesCluster, name: str) -> None
 def _measure(
     kubernetes: Cluster, cluster: KubernetesCluster, urls: dict[str, str], folder: Path
 ) -> Figure:
-    defs = build_defs([_stream(name) for name in urls], cluster)
+    defs = build_defs([stream_of(name) for name in urls], cluster)
     instance = dg.DagsterInstance.local_temp(str(folder / "home"))
     sensor = defs.resolve_sensor_def("autoscaler")
     cursor: list[str | None] = [None]

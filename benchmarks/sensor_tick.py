@@ -44,18 +44,18 @@ def measure() -> list[Figure]:
 
 
 def _measure(streams: int, goal: float) -> Figure:
-    clock = _Clock()
+    clock = Clock()
     with (
         tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
-        _agents(streams) as (pid, urls),
+        agents(streams) as (pid, urls),
         patch("time.time", clock),
     ):
         folder = Path(name)
-        names = pretend_submitted(folder / "spark", urls, pid, declared(_stream("any")))
+        names = pretend_submitted(folder / "spark", urls, pid, declared(stream_of("any")))
         cluster = StandaloneCluster(
             master="spark://127.0.0.1:7077", state_dir=str(folder / "spark")
         )
-        tick = _Tick(folder, names, cluster)
+        tick = Tick(folder, names, cluster)
         tick.ours()  # warm-up: the first tick tells of every stream and stores its checks
         ours, theirs, looking, events = [], [], [], []
         for _ in range(BLOCKS):
@@ -82,7 +82,7 @@ def _measure(streams: int, goal: float) -> Figure:
         )
 
 
-class _Clock:
+class Clock:
     """The clock of this process, ahead of the machine's."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _Clock:
         return self._real() + self.ahead
 
 
-def _stream(name: str) -> StructuredStream:
+def stream_of(name: str) -> StructuredStream:
     return StructuredStream(
         name=name,
         program="none.py",
@@ -122,9 +122,9 @@ _MINUTE = Minute(
 )
 
 
-class _Tick:
+class Tick:
     def __init__(self, folder: Path, names: list[str], cluster: StandaloneCluster) -> None:
-        self._defs = build_defs([_stream(name) for name in names], cluster)
+        self._defs = build_defs([stream_of(name) for name in names], cluster)
         self._sensor = self._defs.resolve_sensor_def("autoscaler")
         (folder / "home").mkdir()
         self._instance = dg.DagsterInstance.local_temp(str(folder / "home"))
@@ -160,7 +160,7 @@ class _Tick:
 
 
 @contextmanager
-def _agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
+def agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
     """The pid of a process with `count` agents, and their URLs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.agents", str(count)],

@@ -163,7 +163,7 @@ class TestRun:
 
     def test_it_fails_where_one_does_not_come_back_and_tells_its_story(self) -> None:
         it = self.deployed(loses_one)
-        result = it.by_hand("rescale", stream="clicks", target=2, wait_seconds=0.05)
+        result = it.by_hand("rescale", stream="clicks", target=2, wait_seconds=1)
         said = failure_of(result)
         assert "receivers missing after" in said
         assert said.endswith("receiver 0 runs nowhere; it last failed of: no route")

@@ -185,7 +185,13 @@ def _with_a_beat(record: Record) -> Record:
     return replace(record, lease=beat)
 
 
-def steer(store: Store, stream: str, change: Callable[[Entries], Entries]) -> Record:
+def steer(
+    store: Store,
+    stream: str,
+    change: Callable[[Entries], Entries],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Record:
     """Change the steering of `stream`, whoever holds it; a stream that was never started gets a
     record.
 
@@ -206,7 +212,7 @@ def steer(store: Store, stream: str, change: Callable[[Entries], Entries]) -> Re
             store.swap(stream, record)
             return record
         except Conflict:  # somebody was quicker
-            time.sleep(random.uniform(0, POLL))
+            sleep(random.uniform(0, POLL))
     raise ClusterError(
         f"{stream!r}: what is remembered of it has changed {_STEERINGS} times while it was to be "
         "steered; nothing was changed, try again"
