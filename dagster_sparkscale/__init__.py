@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
+    from dagster_sparkscale.declare.realtime import RealTime as RealTime
     from dagster_sparkscale.declare.receivers import ReceiverCount as ReceiverCount
     from dagster_sparkscale.declare.receivers import ReceiverPolicy as ReceiverPolicy
     from dagster_sparkscale.declare.state import State as State
@@ -72,6 +73,7 @@ _HOMES = {
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
+    "RealTime": "declare.realtime",
     "ReceiverCount": "declare.receivers",
     "ReceiverPolicy": "declare.receivers",
     "RecoveryPolicy": "declare.policies",

@@ -8,6 +8,7 @@ from dagster_sparkscale.backpressure.schedules import retune_schedules
 from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
 from dagster_sparkscale.capability import Capabilities, Capability
 from dagster_sparkscale.kafka import page as kafka_page
+from dagster_sparkscale.realtime import page as realtime_page
 from dagster_sparkscale.receivers import count, faults
 from dagster_sparkscale.receivers import page as receivers_page
 from dagster_sparkscale.receivers.decide import decide
@@ -47,5 +48,11 @@ CAPABILITIES = Capabilities(
         numbers=state_page.numbers,
     ),
     Capability("kafka", sections=kafka_page.sections),
+    Capability(
+        "realtime",
+        busy=realtime_page.busy,
+        faults=realtime_page.faults,
+        sections=realtime_page.sections,
+    ),
 )
 """All capabilities, in the order of their sections on a stream's page."""

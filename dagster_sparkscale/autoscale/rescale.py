@@ -24,7 +24,7 @@ from dagster_sparkscale.clusters.requests import Refused, alive, ask, gone
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force import receiver_counts, slots
 from dagster_sparkscale.in_force.steering import allowed, in_force
 from dagster_sparkscale.observe.receivers import active, away, in_words, relaunched_since, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
@@ -119,9 +119,10 @@ def target_of(request: RescaleRequest, bounds: Bounds, registered: int) -> int:
         said = f"delta = {request.delta} (from {registered} registered to {target})"
     if target < bounds.minimum:
         least = f"{said}: {request.stream!r} has a minimum of {bounds.minimum}; to run none, "
-        raise Refused(
-            WithRemedy(least, Remedy.STOP_TO_RUN_NONE, "; to go lower, change min_executors")
-        )
+        lower = "to go lower, change min_executors"
+        if bounds.minimum == bounds.least and bounds.least_note:
+            lower = f"lower it can't go: {bounds.least_note}"
+        raise Refused(WithRemedy(least, Remedy.STOP_TO_RUN_NONE, f"; {lower}"))
     if bounds.maximum is not None and target > bounds.maximum:
         why = bounds.note or WithRemedy("to go higher, ", Remedy.RAISE_MAXIMUM)
         raise Refused(
@@ -186,7 +187,7 @@ def _request(
             f"(it is {before.phase}); try again when it runs"
         )
     bounds = stream.bounds_for(None, receiver_counts.of_driver(driver))
-    reach = until_restart(driver.declared, bounds)
+    reach = slots.bounds(stream, driver.record, until_restart(driver.declared, bounds))
     target = target_of(
         request,
         allowed(reach, in_force(driver.record, stream, time.time())),

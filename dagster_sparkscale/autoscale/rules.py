@@ -119,7 +119,10 @@ def _outside_bounds(case: Case) -> ScaleTo | None:
     requested = case.seen.requested or 0
     if (within := case.bounds.clamp(requested)) == requested:
         return None
-    return ScaleTo(within, f"{requested} requested is outside the bounds {between(case.bounds)}")
+    why = f"{requested} requested is outside the bounds {between(case.bounds)}"
+    if within > requested and within == case.bounds.least and case.bounds.least_note:
+        why = f"{why}: {case.bounds.least_note}"
+    return ScaleTo(within, why)
 
 
 def _no_executor(case: Case) -> Hold | None:

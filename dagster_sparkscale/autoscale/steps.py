@@ -52,7 +52,9 @@ def down(why: str, bounds: Bounds, seen: Evaluation, scale_up_ratio: float) -> H
             return ScaleTo(
                 target, f"{requested} requested, of which {_present(seen)} -> {target}: {why}"
             )
-        return Hold(f"{why}, but {bounds.minimum} is the minimum")
+        needs = bounds.minimum == bounds.least and bounds.least_note
+        note = f": {bounds.least_note}" if needs else ""
+        return Hold(f"{why}, but {bounds.minimum} is the minimum{note}")
     if target >= requested:  # more are there than were asked for: they go without our help
         return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
     rises_to = _ratio_on(target, bounds, seen)

@@ -34,6 +34,7 @@ from dagster_sparkscale.clusters.records.store import (
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import explain, unknown
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.end_report import Slots
 from dagster_sparkscale.observe.status import Status
 
 
@@ -79,6 +80,8 @@ class Driver:
     drained: bool | None = None
     """Whether a requested stop cut no query, and all was processed that receivers had received;
     None: not reported."""
+    slots: Slots | None = None
+    """The task slots for want of which its real-time queries did not run; None: it reports none."""
     cause: str | None = None
     """Why it was started, as the history of submissions has it; None: not known."""
     record: Record | None = field(default=None, repr=False, compare=False)

@@ -139,7 +139,8 @@ class SparkCluster(ClusterManager):
             checkpoint=checkpoint,
             declared=drift.declared(stream),
             executors=drift.executors_at_start(
-                stream, lease.record.executors, lease.record.declared, pinned
+                *(stream, lease.record.executors, lease.record.declared, pinned),
+                slots=lease.record.slots.needed if lease.record.slots else None,
             ),
         )
         launch(start)

@@ -26,6 +26,8 @@ class Bounds:
     """Executors' worth of places for tasks that receivers take for good."""
     least: int = 1
     """Fewest executors that the stream runs with at all, whatever was declared."""
+    least_note: str | None = None
+    """Why it can't run on fewer, for people to read; None: nobody says."""
     ceiling: int | None = None
     """Most executors that the driver can have, whatever was declared: spark.cores.max is set from
     it. None: whatever the cluster has."""
@@ -46,6 +48,17 @@ class Bounds:
         """What a policy that wants `executors` may ask for: within the bounds, and none of them
         in vain; the minimum wins."""
         return self.clamp(executors if self.useful is None else min(executors, self.useful))
+
+    def needing(self, executors: int, why: str) -> Self:
+        """These bounds for a stream that can't run on fewer than so many executors. The maximum
+        stays what it is: what is out of its reach is refused elsewhere."""
+        if self.maximum is not None:
+            executors = min(executors, self.maximum)
+        if executors < self.minimum:
+            return self
+        initial = max(self.initial, executors)
+        least = max(self.least, executors)
+        return replace(self, minimum=executors, initial=initial, least=least, least_note=why)
 
     def slower_on(self, executors: int, now: int) -> float:
         """How many times as long batches take on `executors` as on `now`: they have the places

@@ -12,6 +12,7 @@ from dataclasses import replace
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.part import Drift
+from dagster_sparkscale.declare.realtime import executors_for
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import KINDS_OF_PARTS
 
@@ -67,7 +68,12 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
 
 
 def executors_at_start(
-    stream: Stream, last: int | None, before: Mapping[str, str] | None, pinned: int | None = None
+    stream: Stream,
+    last: int | None,
+    before: Mapping[str, str] | None,
+    pinned: int | None = None,
+    *,
+    slots: int | None = None,
 ) -> int:
     """How many executors a new driver of `stream` begins with.
 
@@ -78,8 +84,11 @@ def executors_at_start(
         last: what was last requested of the driver before; None: there was none, or not known.
         before: what that one was started with; None: not known.
         pinned: places of tasks that are taken for good when it begins; None: as declared.
+        slots: task slots that its real-time queries need by what Spark has said; None: as declared.
     """
     now, bounds = declared(stream), stream.bounds_for(None, pinned)
+    if slots is not None:
+        bounds = bounds.needing(executors_for(slots, stream.tasks_at_a_time), "")
     anew = any(_differs(name, before or {}, now) for name in _INITIAL)
     return bounds.initial if last is None or anew else bounds.clamp(last)
 

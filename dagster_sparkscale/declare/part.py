@@ -78,6 +78,11 @@ class Part:
         """What `least_executors` comes of, as it goes on in an error; empty: nothing to say."""
         return ""
 
+    def needs(self, stream: StreamOfParts) -> tuple[int, str] | None:
+        """Executors without which the stream can't run at all, whatever minimum is declared, and
+        why; None: it may be slow, but it runs."""
+        return None
+
     def check(self, stream: StreamOfParts) -> None:
         """Refuse what contradicts the rest of the stream, or has no effect in it.
 

@@ -242,12 +242,15 @@ class Stream(Declaration):
             initial = min(initial, maximum)
         if pinned > self.pinned:
             initial = max(initial, minimum)
-        return Bounds(
+        found = Bounds(
             *(minimum, maximum, initial, note),
             pinned=pinned / self.tasks_at_a_time,
             least=min(fitting, minimum),
             ceiling=top,
         )
+        for needs in (part.needs(self) for part in self.parts):
+            found = found if needs is None else found.needing(*needs)
+        return found
 
     def bounds_for(self, shards: int | None, pinned: int | None = None) -> Bounds:
         """The bounds while the stream's sources read `shards` shards; None: they do not tell.

@@ -9,6 +9,7 @@ from dagster_sparkscale.declare.declaration import Whole
 from dagster_sparkscale.declare.fields import is_a
 from dagster_sparkscale.declare.limits import DeclaredLimits, LimitsOfSources, StreamingLimits
 from dagster_sparkscale.declare.part import Part
+from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.declare.receivers import DeclaredReceivers, ReceiverPolicy
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.stream import Stream
@@ -19,6 +20,7 @@ KINDS_OF_PARTS: tuple[type[Part], ...] = (
     StreamingLimits,
     DeclaredReceivers,
     DeclaredLimits,
+    RealTime,
 )
 
 
@@ -32,6 +34,12 @@ class StructuredStream(Stream):
     """What a query may read of a source for a batch, by the name of the source: the program takes
     it by `.options(**stream_options("name"))`, when the query starts."""
 
+    realtime: Annotated[
+        RealTime | None, is_a(RealTime, "a RealTime, such as RealTime(slots=6)")
+    ] = None
+    """The task slots that its queries in real-time mode need at once. None: it has no such query,
+    or Spark is to say, by refusing to run it, how many they need."""
+
     @classmethod
     def _elsewhere(cls, name: str) -> str | None:
         """Receivers are declared of a DStream."""
@@ -39,7 +47,8 @@ class StructuredStream(Stream):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return (*super().parts, *([DeclaredLimits(self.limits)] if self.limits else []))
+        limits = [DeclaredLimits(self.limits)] if self.limits else []
+        return (*super().parts, *limits, *([self.realtime] if self.realtime is not None else []))
 
 
 class DStream(Stream):

@@ -172,6 +172,20 @@ class Agent:
             "ui_url": bound.ui_url if bound else None,
         }
 
+    def died(self, error: BaseException | str) -> Mapping[str, Any]:
+        """What the parts know of an error that has ended the program or a query, as fields of
+        `EndReport`."""
+        known = (part.died(error) for part in self._parts)
+        return {name: value for each in known for name, value in each.items()}
+
+    def died_unsaid(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The error of a query that has died, where a part knows more of it, and what that is. For
+        a program that ends without raising it."""
+        for query in self.queries.listed({}):
+            if query.error is not None and (known := self.died(query.error)):
+                return query.error, known
+        return None
+
     def close(self) -> None:
         """Clear away what the parts leave behind."""
         for part in self._parts:

@@ -24,6 +24,7 @@ from .ending.stopper import Stopper
 from .kafka.part import KafkaPart
 from .log import say
 from .part import Core, Part
+from .realtime.part import RealTimePart
 from .receivers.part import ReceiversPart
 from .server import Server
 from .spark.jvm import active_context
@@ -77,7 +78,10 @@ def compose(core: Core, rates: Rates) -> tuple[Part, ...]:
     """The parts of a driver's agent, which are named here alone."""
     receivers = ReceiversPart(core)
     core.executors.guard_by(receivers)
-    return receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart(), TasksPart(core)
+    # A query waits for its slots first: what is done for its state then, the next start need not.
+    realtime, state = RealTimePart(core), StatePart(core)
+    of_sources = BackpressurePart(core, rates), KafkaPart()
+    return receivers, *of_sources, realtime, state, TasksPart(core)
 
 
 def _refused(options: Options, reporter: EndReporter) -> int | None:
@@ -152,7 +156,14 @@ def _run(
     if stopper.requested:
         agent.admission.phase = "stopping"
         return 0
-    return run(options.program, options.arguments, stopper.let_finish, reporter.raised)
+
+    def died(error: BaseException) -> None:
+        reporter.raised(error, **agent.died(error))
+
+    code = run(options.program, options.arguments, stopper.let_finish, died)
+    if not (stopper.requested or reporter.has_raised) and (unsaid := agent.died_unsaid()):
+        reporter.raised(unsaid[0], **unsaid[1])
+    return code
 
 
 def _fence(options: Options, context: Any, reporter: EndReporter) -> list[Fence]:

@@ -74,6 +74,11 @@ class Part:
         What it raises keeps the query from starting."""
         return None
 
+    def died(self, error: BaseException | str) -> Mapping[str, Any]:
+        """What this part knows of an error that has ended the program or a query, as fields of
+        `EndReport`."""
+        return {}
+
     def lag(self) -> Lag | None:
         """A measure of how far behind a query is, for one that starts now; None: this part has
         none."""

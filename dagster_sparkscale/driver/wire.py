@@ -51,6 +51,10 @@ RECEIVERS = "spark.sparkscale.receivers"
 RECEIVERS_GENERATION = "spark.sparkscale.receivers.generation"
 """Spark setting: how often that number has been changed. A graph that comes from a checkpoint has
 the receivers that it had, so each generation has a checkpoint of its own."""
+REALTIME_SLOTS = "spark.sparkscale.realtime.slots"
+"""Spark setting: the task slots that the stream's real-time queries need at once."""
+REALTIME_WAIT = "spark.sparkscale.realtime.wait"
+"""Spark setting: seconds that a query waits for them before it starts."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 
@@ -388,6 +392,9 @@ class Answer:
     is of a release that knows nothing of state, and tells nothing of it."""
     tasks: TaskTimes | None = None
     """None: not known, as in a driver of an older release."""
+    waits_for_slots: str | None = None
+    """What a query waits for that is not started yet, as too few task slots have registered, for
+    people. None: none waits."""
     api: int = 1
 
     def as_json(self) -> dict[str, Any]:

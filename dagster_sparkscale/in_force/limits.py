@@ -26,7 +26,7 @@ from dagster_sparkscale.driver.backpressure.plan import BadEstimatorPlan, plan_o
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
-from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force import receiver_counts, slots
 from dagster_sparkscale.in_force.steering import Steering, bounded
 from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, declared_limits, without
 from dagster_sparkscale.in_force.tuned import in_force as settings_in_force
@@ -190,7 +190,7 @@ def bounds_in_force(
     reach = until_restart(
         driver.declared, stream.bounds_for(shards, receiver_counts.of_driver(driver))
     )
-    return bounded(reach, steering)
+    return bounded(slots.bounds(stream, driver.record, reach), steering)
 
 
 def receivers(stream: Stream, record: Record) -> int:

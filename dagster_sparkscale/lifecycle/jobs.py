@@ -137,6 +137,8 @@ def describe(outcome: Outcome) -> str:
     if outcome.status.reconfiguring is not None:
         doing = in_progress(outcome.status.reconfiguring)
         return f"{line}; after {outcome.seconds:.0f} s it is {doing}"
+    if outcome.status.waits_for_slots is not None:
+        return f"{line}; after {outcome.seconds:.0f} s {outcome.status.waits_for_slots}"
     if not any(query.active for query in outcome.status.queries):
         return f"{line}; no query has started after {outcome.seconds:.0f} s"
     return f"{line}; its first query ran after {outcome.seconds:.1f} s"

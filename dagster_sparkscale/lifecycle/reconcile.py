@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.requests import ask, end_of_log, newest_now
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
+from dagster_sparkscale.in_force.slots import out_of_reach
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -150,7 +151,10 @@ def _attach_or_hold(
         if newest.epoch != start.failed_epoch or newest.state is not DriverState.FAILED:
             return Outcome(Action.ATTACHED, newest, None)
         # Others may have tried it while this one waited: their pauses hold for it as well.
-        decision = recover(stream.recovery, newest, lease.record.history, time.time())
+        hopeless = out_of_reach(stream, newest)
+        decision = recover(
+            *(stream.recovery, newest, lease.record.history, time.time()), hopeless=hopeless
+        )
         if isinstance(decision, Hold):
             return Outcome(Action.HELD, newest, None, reason=decision.reason)
     if start.unless_stopped and lease.record.asked_to_stop_at is not None:
@@ -197,8 +201,8 @@ def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
 def _remember_parts(lease: Lease, stream: Stream, ended: Driver | None) -> tuple[str, ...]:
     """Bring what is remembered of the stream's parts in line with what is declared by now; what
     changes by that, a line each."""
-    drained = ended.drained if ended is not None else None
-    record, lines = at_start(lease.record, stream, time.time(), drained)
+    drained, lacked = (None, None) if ended is None else (ended.drained, ended.slots)
+    record, lines = at_start(lease.record, stream, time.time(), drained, lacked)
     _write(lease, record)
     return lines
 

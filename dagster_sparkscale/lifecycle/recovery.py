@@ -28,7 +28,12 @@ class Restart:
 
 
 def recover(
-    policy: RecoveryPolicy | None, driver: Driver, history: Sequence[Submission], now: float
+    policy: RecoveryPolicy | None,
+    driver: Driver,
+    history: Sequence[Submission],
+    now: float,
+    *,
+    hopeless: str | None = None,
 ) -> Hold | Restart:
     """What to do about `driver`, which has failed.
 
@@ -40,6 +45,7 @@ def recover(
     Args:
         now: seconds since the epoch, by the clock that wrote `history`. Set back since the
             failure, it makes nobody wait for it to come round again.
+        hopeless: why each new driver would fail of the same, and what to do; None: it need not.
     """
     failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
     if policy is None:
@@ -47,6 +53,11 @@ def recover(
     if driver.fenced:
         # The next one would be refused as well, or would take from another what that works on.
         return Hold(WithRemedy(failed, "; ", Remedy.START_ONCE_SETTLED), gave_up=True)
+    if hopeless is not None:
+        return Hold(
+            WithRemedy(f"{failed}; {hopeless}; giving up; mend it and ", Remedy.START_AGAIN),
+            gave_up=True,
+        )
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
     since_by_hand = takewhile(lambda each: each.cause in ("recovery", ATTEMPT), reversed(history))
     counted = [each for each in since_by_hand if ended - policy.within < each.at <= now]

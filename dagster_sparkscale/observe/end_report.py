@@ -6,12 +6,21 @@ import re
 
 from pydantic import TypeAdapter
 
-from dagster_sparkscale.driver.ending.end_report import MARKER, EndReport, Stopped
+from dagster_sparkscale.driver.ending.end_report import MARKER, EndReport, Slots, Stopped
 from dagster_sparkscale.typed_json import Malformed, read
 
-__all__ = ["EndReport", "Stopped", "drained", "raised", "read_end_report", "read_stopped"]
+__all__ = [
+    "EndReport",
+    "Slots",
+    "Stopped",
+    "drained",
+    "raised",
+    "read_end_report",
+    "read_slots",
+    "read_stopped",
+]
 
-_REPORT, _STOPPED = TypeAdapter(EndReport), TypeAdapter(Stopped)
+_REPORT, _STOPPED, _SLOTS = TypeAdapter(EndReport), TypeAdapter(Stopped), TypeAdapter(Slots)
 
 _BEGINS = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(: .*)?")
@@ -53,6 +62,15 @@ def raised(log: str) -> str | None:
 def read_stopped(text: bytes | str) -> Stopped:
     """Read what a driver has left, as `typed_json.read` does: it may be newer than this side."""
     return read(_STOPPED, text)
+
+
+def read_slots(text: bytes | str) -> Slots:
+    """Read which task slots a driver's real-time queries have lacked.
+
+    Raises:
+        Malformed: as for `read_stopped`.
+    """
+    return read(_SLOTS, text)
 
 
 def drained(stopped: Stopped) -> bool | None:

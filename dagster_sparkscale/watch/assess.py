@@ -12,6 +12,7 @@ from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
+from dagster_sparkscale.in_force.slots import out_of_reach
 from dagster_sparkscale.in_force.steering import beside, steer
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluate import evaluate
@@ -149,7 +150,8 @@ def _without_evaluation(
     if driver.state is DriverState.STOPPED:
         return Hold("stopped on request")
     if driver.state is DriverState.FAILED:
-        return recover(stream.recovery, driver, sighting.history, now)
+        hopeless = out_of_reach(stream, driver)
+        return recover(stream.recovery, driver, sighting.history, now, hopeless=hopeless)
     if status is None:
         return Hold("the agent gave no status")
     if status.epoch != driver.epoch or status.stream != stream.name:

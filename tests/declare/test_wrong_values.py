@@ -12,6 +12,7 @@ from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
@@ -75,6 +76,9 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "align_executors": (True, False),
     "backpressure": (None,),
     "retune": (None,),
+    "realtime": (None,),
+    "slots": (3,),
+    "wait": (3, 2.5),
     "StructuredStream.limits": ({},),
     "DStream.limits": (None,),
     "estimator": (),
@@ -121,6 +125,7 @@ NEEDED: dict[type[Declaration], dict[str, Any]] = {
     State: {"key_groups": 12},
     BackpressurePolicy: {"estimator": "pid"},
     ReceiverCount: {"maximum": 4},
+    RealTime: {"slots": 6},
     RecoveryPolicy: {"limit": 1},  # one that the shortest `within` leaves within reach
 }
 UNTYPED = {"automation_condition"}
@@ -131,7 +136,7 @@ def cases() -> list[Any]:
     for model in (
         *(StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy),
         *(BackpressurePolicy, Retune, SourceLimits, StreamingLimits),
-        *(ReceiverPolicy, ReceiverCount),
+        *(ReceiverPolicy, ReceiverCount, RealTime),
     ):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))

@@ -199,6 +199,7 @@ def first_cells(table: Table) -> set[str]:
 COMPLETE = {
     ("docs/declaring.md", "name"): fields(ours.StructuredStream, ours.DStream),
     ("docs/declaring.md", "scale_up_ratio"): fields(ours.RatioPolicy),
+    ("docs/declaring.md", "slots"): fields(ours.RealTime),
     ("docs/backpressure.md", "estimator"): fields(ours.BackpressurePolicy),
     ("docs/backpressure.md", "max_offsets_per_trigger"): fields(ours.SourceLimits),
     ("docs/backpressure.md", "max_rate"): fields(ours.StreamingLimits),

@@ -56,6 +56,6 @@ def test_it_is_written_by_names_that_never_change() -> None:
         "at": 1.5,
         "graceful": True,
         "ended_itself": True,
-        "queries": [{"name": "orders", "drained": False, "batch_id": 16}],
+        "queries": [{"name": "orders", "drained": False, "batch_id": 16, "repeats": False}],
         "sigterm": False,
     }

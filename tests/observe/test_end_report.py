@@ -11,6 +11,7 @@ from dagster_sparkscale.driver.ending.end_report import (
     LONGEST,
     MARKER,
     EndReport,
+    Slots,
     Stopped,
     StoppedQuery,
     raised,
@@ -22,6 +23,7 @@ REPORT = EndReport(
     fenced="the checkpoint has been taken",
     stopped=Stopped(1.5, True, False, (StoppedQuery("orders", False, 16),), True),
     raised="ValueError: no such topic",
+    slots=Slots(6, 1, 3),
 )
 WRITTEN = {
     "took": True,
@@ -30,10 +32,11 @@ WRITTEN = {
         "at": 1.5,
         "graceful": True,
         "ended_itself": False,
-        "queries": [{"name": "orders", "drained": False, "batch_id": 16}],
+        "queries": [{"name": "orders", "drained": False, "batch_id": 16, "repeats": False}],
         "sigterm": True,
     },
     "raised": "ValueError: no such topic",
+    "slots": {"needed": 6, "free": 1, "registered": 3, "declared": False},
 }
 
 

@@ -29,7 +29,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.records.store import Conflict, Record
-from dagster_sparkscale.observe.end_report import Stopped, raised, read_stopped
+from dagster_sparkscale.observe.end_report import Slots, Stopped, raised, read_slots, read_stopped
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
@@ -146,6 +146,8 @@ class SubmissionFolder:
     """Left by a driver that was asked to stop."""
     raised = _File("raised.json")
     """Left by a driver whose program, or start, has died of something."""
+    slots = _File("slots.json")
+    """The task slots that its real-time queries lacked, if they did."""
     fenced = _File("fenced.json")
     """Left by a driver that may not have its checkpoint."""
     took = _File("took.json")
@@ -214,6 +216,13 @@ class SubmissionFolder:
         except (OSError, ValueError, AttributeError):
             cause = None
         return cause if isinstance(cause, str) and cause else raised(self.tail(LAST_LINES))
+
+    def lacked(self) -> Slots | None:
+        """The task slots that the driver's real-time queries lacked; None: none are reported."""
+        try:
+            return read_slots(self.slots.read_bytes())
+        except (OSError, typed_json.Malformed):
+            return None
 
     def ending(self) -> Stopped | None:
         """The driver's report of its end; None: it made none, or none that can be read."""

@@ -46,6 +46,7 @@ def observed(fate: Fate, where: str, folder: SubmissionFolder) -> Observed:
         text_in(note, "ui_url"),
         folder.ending() if ended else None,
         None if fenced is None else str(fenced.get("reason", "")),
+        folder.lacked() if ended else None,
     )
 
 

@@ -72,6 +72,7 @@ class PodDriver(SubmittedDriver):
             ui_url=f"http://{self._host}:{spark.UI_PORT}" if alive else None,
             stopped=report.stopped if report else None,
             fenced=report.fenced if report else None,
+            slots=report.slots if report else None,
         )
 
     def agent(self) -> RemoteAgent:

@@ -122,6 +122,17 @@ class Limited:
 
 
 @dataclass(frozen=True)
+class SlotsNeeded:
+    """The task slots that a stream's real-time queries need at once, as Spark has said."""
+
+    needed: int
+    epoch: int
+    """The driver that lacked them."""
+    declared: int | None = None
+    """The number that was declared then; with another one this stands no more."""
+
+
+@dataclass(frozen=True)
 class Record:
     """What is remembered of one stream. A field without a default is an error where it lacks."""
 
@@ -185,6 +196,9 @@ class Record:
     steering: Mapping[str, Steered] = field(default_factory=dict)
     """How far the stream may be changed by itself, by kind (`clusters/records/steering.py`). It
     alone changes without the lease (`leases.steer`)."""
+    slots: SlotsNeeded | None = None
+    """Task slots that its real-time queries need beyond what is declared; None: Spark has said
+    nothing of it."""
 
     @classmethod
     def new(cls, id: str) -> Self:

@@ -302,6 +302,7 @@ def _from_note(note: Mapping[str, Any]) -> Observed:
         app_id=app_id,
         stopped=report.stopped if report else None,
         fenced=report.fenced if report else lost,
+        slots=report.slots if report else None,
     )
 
 

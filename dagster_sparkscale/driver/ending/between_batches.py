@@ -19,6 +19,8 @@ from dagster_sparkscale.driver.spark.features import of_streaming
 
 from .end_report import StoppedQuery
 
+_ASYNCHRONOUS = "AsyncProgressTracking"
+"""Begins the name of the execution whose logs another thread writes, and not for each batch."""
 POLL = 0.005
 TURN_MS = 50
 """Milliseconds that the lock is waited for, once the query was let pass."""
@@ -44,6 +46,10 @@ class Ending:
         self.name = str(self._execution.name() or self._execution.id().toString())
         trigger = str(self._execution.trigger().getClass().getSimpleName())
         self._has_batches = trigger != "ContinuousTrigger"
+        kind = str(self._execution.getClass().getSimpleName())
+        self._logs_late = trigger == "RealTimeTrigger" or kind.startswith(_ASYNCHRONOUS)
+        """Whether a batch is in the offset log only once it has ended, or still later: then both
+        logs end with the same batch while another is in progress."""
         self._pinned = isinstance(context._gateway, ClientServer)
         self._completed = completed
         self._lock = self._execution.awaitProgressLock()
@@ -127,9 +133,19 @@ class Ending:
             done = _latest(self._execution.commitLog())
         except Exception:
             planned = done = None
+        if self._logs_late:
+            repeats = self._deactivated and unwritten(done, self._last_completed())
+            return StoppedQuery(self.name, self._deactivated and not repeats, done, repeats)
         if planned is None:  # before its first batch, or its checkpoint was a temporary one
             return StoppedQuery(self.name, self._deactivated)
         return StoppedQuery(self.name, planned == done, done)
+
+    def _last_completed(self) -> int | None:
+        """The last batch that the query has completed, by its own progress; None: it tells none."""
+        for progress in reversed(list(self._query.recentProgress())):
+            if progress.durationMs().containsKey("addBatch"):
+                return int(progress.batchId())
+        return None
 
 
 class Interruption:
@@ -145,6 +161,12 @@ class Interruption:
 
     def outcome(self) -> StoppedQuery:
         return StoppedQuery(self.name)
+
+
+def unwritten(done: int | None, completed: int | None) -> bool:
+    """Whether a query has completed batches that its checkpoint does not have as done, so that the
+    next start does them again. Pure."""
+    return completed is not None and (done is None or done < completed)
 
 
 def _latest(log: Any) -> int | None:

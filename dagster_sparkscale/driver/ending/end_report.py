@@ -13,7 +13,7 @@ from typing import Any
 
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
-PARTS = ("took", "fenced", "stopped", "raised")
+PARTS = ("took", "fenced", "stopped", "raised", "slots")
 """The parts of a report: the fields, and, with `.json`, the files beside the announcement."""
 LONGEST = 2048
 """Characters of the object, all of them ASCII: what Kubernetes keeps whole of a termination message
@@ -30,6 +30,26 @@ _PACKAGES = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
+class Slots:
+    """The task slots for want of which a real-time query did not run."""
+
+    needed: int
+    """Slots that the query needs at once; or all queries, where `declared`."""
+    free: int
+    """Slots that were free."""
+    registered: int | None = None
+    """Slots that there were, free or not; None: not known."""
+    declared: bool = False
+    """Whether the driver waited for the declared slots in vain, and started no query: else Spark
+    refused one."""
+
+    @property
+    def in_all(self) -> int:
+        """Slots that the driver needs, with those that were taken."""
+        return self.needed + max(0, (self.registered or 0) - self.free)
+
+
+@dataclass(frozen=True, slots=True)
 class StoppedQuery:
     """How a Structured Streaming query, or the one graph of a DStreams application, was ended."""
 
@@ -40,9 +60,14 @@ class StoppedQuery:
     batch_id: int | None = None
     """The last batch that its checkpoint has as done, by number. DStreams: by its time, epoch
     milliseconds. None where there is none, or it can't be told."""
+    repeats: bool = False
+    """Whether it ended between two batches, and its checkpoint does not have the last of them yet,
+    as its progress is tracked asynchronously: the next start does them again."""
 
     def in_words(self) -> str:
         how = {True: "drained", False: "cut", None: "unknown how"}[self.drained]
+        if self.repeats:
+            how = "ended between two batches, the last of which the next start does again"
         last = "no batch" if self.batch_id is None else f"batch {self.batch_id}"
         return f"{self.name}: {how}, {last} done"
 
@@ -91,6 +116,8 @@ class EndReport:
     raised: str | None = None
     """What its program, or its start, has died of, in one line: `ValueError: no such topic`; of a
     program that ended itself with a text (`sys.exit("no such topic")`) that text."""
+    slots: Slots | None = None
+    """The task slots that a real-time query lacked; None: none did."""
 
     def as_json(self) -> str:
         """The object, in one line of at most `LONGEST` characters."""
@@ -103,6 +130,8 @@ class EndReport:
         """What the file of a part of it holds."""
         if part == "stopped" and self.stopped is not None:
             return asdict(self.stopped)
+        if part == "slots" and self.slots is not None:
+            return asdict(self.slots)
         return {"fenced": {"reason": self.fenced}, "raised": {"raised": self.raised}}.get(part, {})
 
     def _shorter(self) -> "EndReport":
@@ -116,7 +145,7 @@ class EndReport:
         stopped = self.stopped
         if stopped is not None:
             stopped = replace(stopped, queries=tuple(map(_short, stopped.queries)))
-        return EndReport(self.took, _half(self.fenced), stopped, _half(self.raised))
+        return EndReport(self.took, _half(self.fenced), stopped, _half(self.raised), self.slots)
 
 
 def _short(query: StoppedQuery) -> StoppedQuery:

@@ -11,7 +11,7 @@ from typing import Any
 from dagster_sparkscale.driver.begin.announce import announce
 from dagster_sparkscale.driver.log import say
 
-from .end_report import MARKER, EndReport, Stopped, raised
+from .end_report import MARKER, EndReport, Slots, Stopped, raised
 
 IN_THE_LOG = Path("-")
 """Stands for no file, but the log alone."""
@@ -60,9 +60,19 @@ class EndReporter:
         say(how.in_words())
         self._end(stopped=how)
 
-    def raised(self, what: str | BaseException) -> None:
-        """Report the error that ended the driver or its program."""
-        self._end(raised=what if isinstance(what, str) else raised(what))
+    def raised(self, what: str | BaseException, slots: Slots | None = None) -> None:
+        """Report the error that ended the driver or its program.
+
+        Args:
+            slots: the task slots that a real-time query lacked; None: none did.
+        """
+        more = {} if slots is None else {"slots": slots}
+        self._end(raised=what if isinstance(what, str) else raised(what), **more)
+
+    @property
+    def has_raised(self) -> bool:
+        """Whether an error was reported."""
+        return self._report.raised is not None
 
     def over(self) -> None:
         """Report that the driver has ended, with nothing to add."""

@@ -201,6 +201,15 @@ TRIGGER = Feature(
         "org.apache.spark.sql.execution.streaming.ProgressReporter.currentTriggerStartTimestamp",
     ),
 )
+SLOTS = Feature(
+    "slots",
+    "how many task slots have registered",
+    "a query does not wait for the slots that realtime declares: Spark refuses it if it lacks them",
+    (
+        "org.apache.spark.SparkContext.maxNumConcurrentTasks",
+        "org.apache.spark.SparkContext.resourceProfileManager",
+    ),
+)
 READ_LIMITS = Feature(
     "read_limits",
     "what the options of its sources let a query read",

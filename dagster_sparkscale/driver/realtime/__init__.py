@@ -1,0 +1,1 @@
+"""What the driver does for queries in real-time mode, whose tasks run all at once."""
