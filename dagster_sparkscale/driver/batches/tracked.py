@@ -45,7 +45,7 @@ class NewQuery:
     """A query that the program is about to start."""
 
     session: Any
-    """Its SparkSession."""
+    """The SparkSession that it is of."""
     options: Mapping[str, str]
     """The options of its writer."""
     table: str | None = None
