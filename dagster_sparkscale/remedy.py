@@ -4,7 +4,7 @@ Most people read a text on a page of Dagster, so as a string it has the words of
 puts one into another text makes a `WithRemedy` of both: an f-string keeps the words alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from string import Formatter
 from typing import Any, Self
@@ -49,6 +49,11 @@ class WithRemedy(str):
         """Itself, so that the text of an error that was made with it is still a `WithRemedy`."""
         return self
 
+    @property
+    def advises(self) -> bool:
+        """Whether there is a remedy in it."""
+        return any(isinstance(part, Remedy) for part in self.parts)
+
     def packed(self) -> list[Any]:
         """The parts as JSON has them."""
         return [{"remedy": p.name} if isinstance(p, Remedy) else p for p in self.parts]
@@ -69,6 +74,12 @@ class WithRemedy(str):
         return cls(
             *(p for text, name, *_ in pieces for p in (text, str(values[name]) if name else ""))
         )
+
+
+def joined(texts: Iterable[str], between: str = "; ") -> WithRemedy:
+    """`texts` as one, as by `str.join`, but with their remedies."""
+    first, *others = [*texts] or [""]
+    return WithRemedy(first, *(part for text in others for part in (between, text)))
 
 
 def worded(text: str, words: Mapping[Remedy, str]) -> str:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.remedy import Remedy, WithRemedy, worded
+from dagster_sparkscale.remedy import Remedy, WithRemedy, joined, worded
 
 TEXT = WithRemedy("'web' is failed: ", Remedy.START, ", then scale it")
 
@@ -49,6 +49,12 @@ def test_filled_into_a_template_it_is_kept() -> None:
     filled = WithRemedy.filled("driver {epoch}: {error}.", epoch=3, error=Refused(TEXT))
     assert filled == f"driver 3: {TEXT}."
     assert Remedy.START in filled.parts
+
+
+def test_joined_with_others_it_is_kept() -> None:
+    line = joined(["not moved", TEXT])
+    assert line == f"not moved; {TEXT}"
+    assert line.advises and not joined(["not moved", "gone"]).advises
 
 
 def test_a_remedy_of_another_release_leaves_the_text_as_a_page_has_it() -> None:

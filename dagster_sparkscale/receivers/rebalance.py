@@ -26,6 +26,7 @@ from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import moves, no_room, placement
 from dagster_sparkscale.receivers.move import MoveReceiver
 from dagster_sparkscale.receivers.preflight import receiving, running
+from dagster_sparkscale.remedy import WithRemedy
 
 ASK_SECONDS = 10.0
 """Seconds for which a move is asked for that can't be begun yet."""
@@ -105,7 +106,7 @@ def rebalance(
             # not be asked for.
             if not isinstance(error, Overtaken | Refused | StaleEpoch | OperationInProgress):
                 story.ending = "not moved"
-            story.notes.append(f"no further receiver is moved: {error}")
+            story.notes.append(WithRemedy("no further receiver is moved: ", str(error)))
             break
         tell(f"moving {move}")
         status = _follow(cluster, story, move, asked, number, time.monotonic() + request.wait)

@@ -7,6 +7,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.receivers.rebalance import Rebalanced, RebalanceRequest, rebalance
+from dagster_sparkscale.remedy import joined
 
 
 class RebalanceConfig(DecidedConfig):
@@ -56,7 +57,7 @@ def _line(story: Rebalanced) -> str:
     line = f"{story.spread_before} -> {story.spread_after}: {said}"
     if story.receivers_after not in (None, story.receivers_before):
         line += f"; {story.receivers_after} of {story.receivers_before} receivers run"
-    return f"{line}; {'; '.join(story.notes)}" if story.failed else line
+    return joined([line, *story.notes]) if story.failed else line
 
 
 REBALANCE = Operation(

@@ -6,6 +6,7 @@ from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.receivers.recount import Recounted, RecountRequest, recount
+from dagster_sparkscale.remedy import joined
 
 
 class SetReceiversConfig(DecidedConfig):
@@ -59,7 +60,7 @@ def _line(story: Recounted) -> str:
         line += f", driver {story.driver.epoch}"
     if story.ending == "changed":
         return f"{line}, all run {story.still_seconds or 0:.1f} s after it was started"
-    return f"{line}; {'; '.join(story.notes)}"
+    return joined([line, *story.notes])
 
 
 SET_RECEIVERS = Operation(
