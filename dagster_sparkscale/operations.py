@@ -446,9 +446,9 @@ def as_operation(
 
 def failure(text: str) -> dg.Failure:
     """The failure of a run that says why in `text`; what is to be done goes along as data."""
-    advice = (
-        {REMEDY: dg.MetadataValue.json(text.packed())} if isinstance(text, WithRemedy) else None
-    )
+    advice = None
+    if isinstance(text, WithRemedy) and text.advises:
+        advice = {REMEDY: dg.MetadataValue.json(text.packed())}
     return dg.Failure(description=text, metadata=advice, allow_retries=False)
 
 
