@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.backpressure import Retune as Retune
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.budget import Budget as Budget
+    from dagster_sparkscale.declare.calendar import Calendar as Calendar
+    from dagster_sparkscale.declare.calendar import Window as Window
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
@@ -63,6 +65,7 @@ _HOMES = {
     "BackpressurePolicy": "declare.backpressure",
     "Bounds": "declare.bounds",
     "Budget": "declare.budget",
+    "Calendar": "declare.calendar",
     "ClusterManager": "clusters.base",
     "DStream": "declare.streams",
     "DeclarationError": "declare.declaration",
@@ -88,6 +91,7 @@ _HOMES = {
     "StreamingLimits": "declare.limits",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.alerts.webhooks",
+    "Window": "declare.calendar",
     "YarnClientCluster": "clusters.yarn.client_mode",
     "YarnCluster": "clusters.yarn.cluster",
     "__version__": "version",

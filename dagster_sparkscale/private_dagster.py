@@ -5,7 +5,8 @@ code location: nothing is imported before it is used, and what is not there any 
 What the command line needs is in `cli/private_dagster.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -43,6 +44,26 @@ def carrying(key: str, value: object) -> dict[str, Any]:
 def carried(metadata: Mapping[str, Any], key: str) -> Any:
     """The object that a definition carries; None: it carries none."""
     return getattr(metadata.get(key), "instance", None)
+
+
+def cron_times(cron: str, start: float, back: bool) -> Iterator[datetime]:
+    """The times that a cron schedule names in UTC, from `start` on, or back from there.
+
+    Args:
+        start: seconds since the epoch.
+
+    Raises:
+        RuntimeError: this release of Dagster can't say. A stream whose freezes are not known must
+            not be scaled as if there were none.
+    """
+    try:
+        from dagster._utils.schedules import cron_string_iterator
+
+        times = cron_string_iterator(start, cron, "UTC", ascending=not back)
+    except _GONE:
+        text = f"Dagster {dg.__version__} does not say when a cron schedule is"
+        raise RuntimeError(f"{text}: declare no calendar with it") from None
+    yield from times
 
 
 def is_check_error(error: BaseException) -> bool:

@@ -142,6 +142,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
 # They read or write a moment, and look at no clock.
 MOMENTS = {
     "autoscale/steer.py": "datetime",
+    "declare/calendar.py": "datetime",
     "in_force/limits.py": "datetime",
     "clusters/kubernetes/pod_fate.py": "datetime",
     "driver/batches/progress.py": "datetime",

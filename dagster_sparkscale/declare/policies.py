@@ -27,7 +27,7 @@ class AutoscalePolicy(Declaration):
     """Most executors. None: as many as `spark.cores.max` and the cluster admit."""
 
     ceiling: Count | None = None
-    """Most executors that a person may have it run while it runs, by pin or bounds;
+    """Most executors that a person or a calendar may have it run while it runs, by pin or bounds;
     `spark.cores.max` is set from it. None: `max_executors`."""
 
     hand_pin: Annotated[Number, BeforeValidator(parse_duration), Field(ge=0)] = 3600.0

@@ -11,8 +11,9 @@ from pydantic import Field, field_validator, model_validator
 
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.calendar import Calendar
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds, Whole
-from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.faults import refuse, shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
 from dagster_sparkscale.declare.part import Part
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
@@ -100,6 +101,11 @@ class Stream(Declaration):
 
     retune: Annotated[Retune | None, is_a(Retune, "a Retune, such as Retune(apply=True)")] = None
     """How its limits are looked over, from what was seen of it. None: only by hand."""
+
+    calendar: Annotated[
+        Calendar | None, is_a(Calendar, "a Calendar, such as Calendar(windows=(Window(...),))")
+    ] = None
+    """Windows of time in which it is scaled between other bounds, or is left alone. None: never."""
 
     report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
     """Seconds between two events of a stream to which nothing happens. Each has all minutes since
@@ -197,6 +203,13 @@ class Stream(Declaration):
             raise ValueError(
                 "retune: drop it, or give backpressure or limits; there is nothing to tune"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _calendar_fits(self) -> Self:
+        if self.calendar is not None:
+            bounds, policy = self.bounds, self.autoscale
+            refuse(self.calendar.misfits(bounds.least, bounds.ceiling, scaled=policy is not None))
         return self
 
     @property

@@ -6,7 +6,7 @@ several kinds the most decisive counts: freeze, pin, pause, advise; bounds apply
 an entry keeps from being done is still decided, and the reason says what that would be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.records.steering import (
 )
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.calendar import Moment, Spell
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.markdown import clock
@@ -70,6 +71,8 @@ class Steering:
     """Seconds since the epoch."""
     entries: tuple[Entry, ...] = ()
     """The most decisive first; at most one of each kind and source."""
+    ahead: str | None = None
+    """What the calendar says next and from when, for people; None: there is no calendar."""
 
     def of(self, *kinds: Kind) -> Entry | None:
         """The most decisive entry of these kinds; None: there is none."""
@@ -92,13 +95,28 @@ class Steering:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All entries, a line each."""
-        return tuple(map(self.in_words, self.entries))
+        """All entries and what is ahead, a line each."""
+        ahead = [] if self.ahead is None else [self.ahead]
+        return (*map(self.in_words, self.entries), *ahead)
 
 
-def of_calendar(stream: Stream, now: float) -> Mapping[Kind, Steered]:
-    """The entries of the stream's calendar at a moment, by kind."""
-    return {}
+def _of_calendar(spells: Iterable[Spell]) -> dict[Kind, Steered]:
+    """Windows that hold as entries, by kind."""
+    entries: dict[Kind, Steered] = {}
+    for spell in spells:
+        window = spell.window
+        low, high = window.bounds or (None, None)
+        entries[window.kind] = Steered(
+            *("calendar", window.reason, spell.since, spell.until), minimum=low, maximum=high
+        )
+    return entries
+
+
+def _ahead(moment: Moment, now: float) -> str:
+    """What a calendar says next and from when, for people."""
+    entries = _of_calendar(moment.following).items()
+    said = [Entry(kind, "calendar", steered).in_words(now) for kind, steered in entries]
+    return f"from {clock(moment.until, now)} UTC on: {', '.join(said) or 'as declared'}"
 
 
 def in_force(record: Record | None, stream: Stream, now: float) -> Steering:
@@ -109,10 +127,11 @@ def in_force(record: Record | None, stream: Stream, now: float) -> Steering:
         now: seconds since the epoch.
     """
     entries = {} if record is None else record.steering
-    calendar = of_calendar(stream, now)
-    if not entries and not calendar:
-        return Steering(now)
-    return combined(entries, calendar, now)
+    if stream.calendar is None:
+        return combined(entries, {}, now) if entries else Steering(now)
+    moment = stream.calendar.at(now)
+    steering = combined(entries, _of_calendar(moment.holding), now)
+    return replace(steering, ahead=_ahead(moment, now))
 
 
 def combined(entries: Entries, calendar: Mapping[Kind, Steered], now: float) -> Steering:

@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
+from dagster_sparkscale.declare.calendar import Calendar, Window
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
@@ -79,6 +80,15 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "realtime": (None,),
     "slots": (3,),
     "wait": (3, 2.5),
+    "calendar": (None,),
+    "cron": (),
+    "duration": (),
+    "bounds": (None,),
+    "freeze": (True,),
+    "advise": (False,),
+    "reason": ("", *TEXT),
+    "windows": (),
+    "Calendar.timezone": (),
     "StructuredStream.limits": ({},),
     "DStream.limits": (None,),
     "estimator": (),
@@ -119,11 +129,14 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "cooldown": (3, 2.5),
     "drain": (3, 2.5),
 }
+WINDOW = {"cron": "0 8 * * *", "duration": 60, "freeze": True}
 NEEDED: dict[type[Declaration], dict[str, Any]] = {
     StructuredStream: REST,
     DStream: REST,
     State: {"key_groups": 12},
     BackpressurePolicy: {"estimator": "pid"},
+    Window: WINDOW,
+    Calendar: {"windows": (Window(**WINDOW),)},
     ReceiverCount: {"maximum": 4},
     RealTime: {"slots": 6},
     RecoveryPolicy: {"limit": 1},  # one that the shortest `within` leaves within reach
@@ -136,7 +149,7 @@ def cases() -> list[Any]:
     for model in (
         *(StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy),
         *(BackpressurePolicy, Retune, SourceLimits, StreamingLimits),
-        *(ReceiverPolicy, ReceiverCount, RealTime),
+        *(ReceiverPolicy, ReceiverCount, RealTime, Window, Calendar),
     ):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))

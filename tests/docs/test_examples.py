@@ -204,6 +204,7 @@ COMPLETE = {
     ("docs/backpressure.md", "max_offsets_per_trigger"): fields(ours.SourceLimits),
     ("docs/backpressure.md", "max_rate"): fields(ours.StreamingLimits),
     ("docs/backpressure.md", "schedule"): fields(ours.Retune),
+    ("docs/declaring.md", "cron"): fields(ours.Window),
     ("docs/kinesis.md", "streamName"): set(NAMES),
     ("docs/kubernetes.md", "image"): fields(ours.KubernetesCluster),
     ("docs/receivers.md", "removal"): fields(ours.ReceiverPolicy),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.records.steering import EFFECT, KINDS, Kind, Steered
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.calendar import Calendar, Window
 from dagster_sparkscale.declare.decisions import Decision, Hold, Move, MoveReceivers, ScaleTo
 from dagster_sparkscale.in_force.steering import (
     Entry,
@@ -257,3 +258,40 @@ class TestWhatIsInForce:
     def test_another_day_is_named(self) -> None:
         until = Entry("pause", "person", entry("pause", until=NOON + 24 * HOUR)).ends(NOON)
         assert until == "until 11-16 12:00 UTC"
+
+
+class TestTheCalendar:
+    NIGHT = Window(cron="0 20 * * *", duration="12h", bounds=(1, 4), reason="little comes in")
+    CLOSING = Window(cron="0 18 * * WED", duration="4h", freeze=True, reason="closing")
+
+    def at(self, hour: float, record: Record | None = None) -> Steering:
+        stream = scaled(max_executors=8)
+        calendar = Calendar(windows=(self.NIGHT, self.CLOSING))
+        return in_force(
+            record, stream.model_copy(update={"calendar": calendar}), NOON + hour * HOUR
+        )
+
+    def test_it_says_what_holds_until_when_and_what_is_ahead(self) -> None:
+        assert self.at(0).lines == (
+            "from 18:00 UTC on: frozen by calendar until 22:00 UTC (closing)",
+        )
+        assert self.at(9).lines == (
+            "frozen by calendar until 22:00 UTC (closing)",
+            "bounds of at least 1 and at most 4 executors set by calendar until 11-16 08:00 UTC"
+            " (little comes in)",
+            "from 22:00 UTC on: bounds of at least 1 and at most 4 executors set by calendar"
+            " until 11-16 08:00 UTC (little comes in)",
+        )
+        assert self.at(11).lines[-1] == "from 11-16 08:00 UTC on: as declared"
+
+    def test_it_decides_as_an_entry_of_a_person_does(self) -> None:
+        said = "frozen by calendar until 22:00 UTC (closing), the policy would go to 3"
+        assert steer(DOWN, self.at(9), 6, BOUNDS).reason.startswith(said)
+        assert bounded(BOUNDS, self.at(11)).maximum == 4
+        assert bounded(BOUNDS, self.at(0)) == BOUNDS
+
+    def test_a_persons_entry_of_the_kind_stands_in_its_place(self) -> None:
+        by_hand = replace(Record.new("r"), steering={"bounds": entry("bounds", maximum=12)})
+        steering = self.at(11, by_hand)
+        assert bounded(BOUNDS, steering).maximum == 12
+        assert [each.source for each in steering.entries] == ["person"]
