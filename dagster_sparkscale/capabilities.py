@@ -1,6 +1,6 @@
 """The capabilities, a row each: the only place that names them all."""
 
-from dagster_sparkscale.autoscale import steering_page
+from dagster_sparkscale.autoscale import effect, steering_page
 from dagster_sparkscale.autoscale.steer_job import STEER_STREAM
 from dagster_sparkscale.backpressure import page as limits_page
 from dagster_sparkscale.backpressure.retune_job import RETUNE
@@ -54,5 +54,6 @@ CAPABILITIES = Capabilities(
         faults=realtime_page.faults,
         sections=realtime_page.sections,
     ),
+    Capability("effect", adjust=effect.adjust, learn=effect.learn),
 )
 """All capabilities, in the order of their sections on a stream's page."""

@@ -81,7 +81,7 @@ class Capability:
     """What should happen where the executors are left as they are; or why nothing should."""
     faults: Callable[[Situation], Iterator[tuple[Health, Finding]]] = _empty
     """What is wrong, each under the health check that it fails."""
-    learn: Callable[[Running], Mapping[str, float]] = _empty
+    learn: Callable[[Running, Decision], Mapping[str, float]] = _empty
     """What is known of the stream from now on, under the capability's own keys of the cursor. What
     is left out is forgotten."""
     sections: Callable[[Situation], Mapping[str, str]] = _empty
@@ -137,11 +137,17 @@ class Capabilities:
                 found.setdefault(health, finding)
         return found
 
-    def learn(self, situation: Situation) -> Mapping[str, float]:
-        """What is known of the stream from now on."""
+    def learn(self, situation: Situation, decision: Decision) -> Mapping[str, float]:
+        """What is known of the stream from now on.
+
+        Args:
+            decision: what should happen to it, which need not come to be.
+        """
         if not isinstance(situation, Running):
             return situation.learned
-        return {key: value for row in self.rows for key, value in row.learn(situation).items()}
+        return {
+            key: value for row in self.rows for key, value in row.learn(situation, decision).items()
+        }
 
     def sections(self, situation: Situation) -> dict[str, str]:
         return {name: text for row in self.rows for name, text in row.sections(situation).items()}

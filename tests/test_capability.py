@@ -94,7 +94,7 @@ def decide(situation: Running, held: Hold) -> Decision:
     return Sleep(60, f"no task is at work, and it has slept {naps:g} times")
 
 
-def learn(situation: Running) -> Mapping[str, float]:
+def learn(situation: Running, decision: Decision) -> Mapping[str, float]:
     return {"naps": situation.learned.get("naps", 0.0) + 1}
 
 

@@ -1,12 +1,16 @@
 """The operation `rescale`: decided by a policy, or by hand from the launchpad."""
 
+import time
 from typing import Any
 
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Rescaled, RescaleRequest, rescale
+from dagster_sparkscale.clusters.records.leases import steer
+from dagster_sparkscale.clusters.records.steering import EFFECT, Steered, with_entry
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.observe.receivers import in_words, rows
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 
@@ -21,6 +25,11 @@ class RescaleConfig(DecidedConfig):
     wait_seconds: float = Field(
         default=120.0, ge=0, description="How long to wait for the executors to come or go."
     )
+    not_again_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="For how long the autoscaler asks for no more than the target; 0: it is free.",
+    )
 
 
 def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> RescaleConfig:
@@ -28,7 +37,11 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
     # executors take to start.
     patience = min(120.0, max(30.0, 0.8 * stream.window))
     return RescaleConfig(
-        target=decision.target, epoch=epoch, wait_seconds=patience, reason=decision.reason
+        target=decision.target,
+        epoch=epoch,
+        wait_seconds=patience,
+        not_again_seconds=decision.not_again_for,
+        reason=decision.reason,
     )
 
 
@@ -48,6 +61,8 @@ def _carry_out(run: Run[RescaleConfig]) -> Report:
         line += f": {told}"
     if story.steering:
         line += f"; {story.steering}"
+    if config.not_again_seconds:
+        line += f"; {_bounded(run, story)}"
     if story.failed:
         line += f"; {'; '.join(story.notes)}"
     return Report(
@@ -80,6 +95,16 @@ def _of_receivers(story: Rescaled) -> dict[str, Any]:
         "receivers_of_executors": story.spread_after,
         "relaunches": rows(story.relaunches),
     }
+
+
+def _bounded(run: Run[RescaleConfig], story: Rescaled) -> str:
+    """Have the autoscaler ask for no more than the target for a while; returns that in words."""
+    now = time.time()
+    until = now + run.config.not_again_seconds
+    who = "the autoscaler" if run.requester.decided else run.requester.name
+    entry = Steered(who, run.config.reason, now, until, maximum=story.target)
+    steer(run.cluster.store(), run.name, lambda found: with_entry(found, EFFECT, entry, now))
+    return f"at most {story.target} for {in_units(run.config.not_again_seconds)}"
 
 
 RESCALE = Operation(

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 
@@ -44,6 +44,9 @@ class ScaleTo:
 
     target: int
     reason: str
+    not_again_for: float = field(default=0.0, repr=False)
+    """Seconds for which no more than `target` is asked for again by itself, as more did not help;
+    0: the next decision is free."""
 
     def __str__(self) -> str:
         return f"scale to {self.target}"

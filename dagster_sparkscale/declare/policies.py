@@ -34,6 +34,13 @@ class AutoscalePolicy(Declaration):
     """Seconds for which a rescale by hand pins its number of executors; 0: it does not, and the
     policy goes on from there."""
 
+    min_gain: Annotated[Number, Field(gt=0, le=1)] | None = None
+    """Least share of the speed-up that more executors should bring, below which they are taken
+    back. None: what they bring is not measured, as in Spark."""
+
+    retry_after: Seconds = 3600.0
+    """Seconds for which so many executors are not tried again after they were taken back."""
+
     initial_executors: Count | None = None
     """Executors a new driver starts with. None: the minimum."""
 

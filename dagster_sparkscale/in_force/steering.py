@@ -155,8 +155,9 @@ def bounded(bounds: Bounds, steering: Steering) -> Bounds:
         if entry.kind != "bounds":
             continue
         low, high = entry.steered.minimum, entry.steered.maximum
-        if entry.source == "autoscaler" and None not in (high, bounds.maximum):
-            high = min(high, bounds.maximum)  # type: ignore[type-var]
+        if entry.source == "autoscaler" and high is not None:
+            # Between what was said before: it takes nothing back that a person has asked for.
+            high = bounds.clamp(high)
         minimum = bounds.minimum if low is None else bounds.within_reach(low)
         maximum = bounds.maximum if high is None else bounds.within_reach(high)
         if maximum is not None and maximum < minimum:
@@ -168,8 +169,10 @@ def bounded(bounds: Bounds, steering: Steering) -> Bounds:
 
 
 def allowed(bounds: Bounds, steering: Steering) -> Bounds:
-    """The bounds of a rescale: those in force, and the number that the stream is pinned to."""
-    bounds = bounded(bounds, steering)
+    """The bounds of a rescale: those in force but the autoscaler's own, which bind no person, and
+    the number that the stream is pinned to."""
+    others = tuple(each for each in steering.entries if each.source != "autoscaler")
+    bounds = bounded(bounds, replace(steering, entries=others))
     if (pin := steering.of("pin")) is None:
         return bounds
     size = bounds.within_reach(pin.steered.size or bounds.minimum)

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_sparkscale.capability import Running
-from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
+from dagster_sparkscale.declare.decisions import Decision, Hold, ReceiversTo
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.in_force.limits import RECEIVER_MAX
@@ -133,7 +133,7 @@ def still_known(known: float | None, evaluation: Evaluation, receivers: int | No
     return None if took > DISPROVED * known else known
 
 
-def learn(situation: Running) -> Mapping[str, float]:
+def learn(situation: Running, decision: Decision) -> Mapping[str, float]:
     """What one receiver can take, as it is known from now on."""
     known, receivers = situation.learned.get(CAPACITY), situation.status.receivers
     if receivers:

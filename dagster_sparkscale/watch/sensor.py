@@ -208,7 +208,7 @@ class Tick:
     def _assess_and_learn(self, stream: Stream, sighting: Sighting) -> Assessment:
         known = self._memory.of(stream.name)
         assessment = self._assessed(stream, sighting)
-        learned = self._watch.capabilities.learn(assessment.situation)
+        learned = self._watch.capabilities.learn(assessment.situation, assessment.decision)
         if learned == known.learned:
             return assessment
         known.learned = learned

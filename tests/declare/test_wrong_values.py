@@ -62,6 +62,8 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "max_lag": (None, 3, 2.5),
     "ceiling": (None, 3),
     "hand_pin": (3, 2.5, 0),
+    "min_gain": (None, 1),
+    "retry_after": (3, 2.5),
     "scale_up_ratio": (3, 2.5),
     "scale_down_ratio": (),
     "first_delay": (3, 2.5),

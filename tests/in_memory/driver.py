@@ -16,6 +16,7 @@ from dagster_sparkscale.observe.status import (
     Relaunch,
     Spark,
     Status,
+    TaskTimes,
 )
 from tests.fakes import QUERY, batch
 
@@ -57,6 +58,7 @@ class Kept:
     receivers: tuple[Receiver, ...] | None = ()
     relaunches: tuple[Relaunch, ...] = ()
     ages: Mapping[str, float | None] | None = None
+    tasks: TaskTimes | None = None
     drained: bool | None = None
     """What it tells of its end, being asked to stop."""
     ends_after: float = 0.0
@@ -116,4 +118,5 @@ def status_of(kept: Kept) -> Status:
         receivers=kept.receivers,
         relaunches=kept.relaunches,
         ages=kept.ages,
+        tasks=kept.tasks,
     )
