@@ -31,7 +31,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 class Stream(Declaration):
-    """One long-running Spark application. Declare a `StructuredStream` or a `DStream`."""
+    """One long-running Spark application. Declare a `StructuredStream` or a `DStream`.
+
+    Long, as it is the contract with users: most of it are the fields and what is said of each.
+    """
 
     # Long, for its fields are most of it, which a user reads in one place.
 

@@ -58,6 +58,8 @@ class Yarn:
 class Sight:
     """One submission: finds out its fate from YARN and from the notes about it.
 
+    One class, though long: each answer of YARN is weighed against what the notes have said before.
+
     Raises:
         ClusterError: from each method: a note can't be read or written.
     """

@@ -56,6 +56,8 @@ class BatchPlan:
 class Planner:
     """Plans one batch after the other. For one thread; asks about many shards at a time.
 
+    One class, though long: a batch is planned from what the one before has left of each shard.
+
     Args:
         fail_on_data_loss: whether data that was trimmed before it was read is an error.
         sleep: waits for seconds.

@@ -104,6 +104,9 @@ class Step:
 class ShardPlanner:
     """Plans one shard's part of one batch.
 
+    One class, though long: the steps of one algorithm, each of which goes on from the iterator and
+    the position of the one before.
+
     Raises from every method:
         KinesisError: the service does not answer as it should.
     """
