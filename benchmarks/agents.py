@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent
@@ -18,7 +19,7 @@ from dagster_sparkscale.driver.begin.options import Options
 from dagster_sparkscale.driver.main import compose
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
-from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
+from dagster_sparkscale.driver.wire import Answer, Batch, Executor, Query, Spark
 
 TOKEN = "benchmark-token-of-no-value"
 BATCHES = 360
@@ -43,9 +44,12 @@ class SteadyAgent(Agent):
     def _refresh(self) -> None:
         self._complete_batches()
 
-    def _spark(self) -> Spark:
+    def status(
+        self, since: int | None = None, window: float | None = None, batches: bool = True
+    ) -> Answer:
         executors = tuple(Executor(str(i), "127.0.0.1", 2, active_tasks=1) for i in range(4))
-        return Spark(age=0.0, registered=4, requested=4, executors=executors)
+        spark = Spark(age=0.0, registered=4, requested=4, executors=executors)
+        return replace(super().status(since, window, batches), spark=spark)
 
     def _queries(self) -> tuple[Query, ...]:
         return (Query("q", True, interval_ms=10_000, running_ms=1_000, backlog_records=1_000),)

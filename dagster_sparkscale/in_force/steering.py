@@ -60,7 +60,10 @@ class Entry:
     def ends(self, now: float) -> str:
         """Until when it stands, for people."""
         until = self.steered.until
-        return "until it is resumed" if until is None else f"until {clock(until, now)} UTC"
+        if until is None:
+            return "until it is resumed"
+        today = clock(until, now)
+        return f"until {today} UTC" if len(today) == len("14:00") else f"until {clock(until)}"
 
 
 @dataclass(frozen=True)

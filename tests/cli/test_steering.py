@@ -35,7 +35,7 @@ def test_a_pin_is_a_tracked_run_and_says_how_it_is_ended(terminal: Terminal) -> 
     [
         (("pause", "clicks"), "paused by "),
         (("advise", "clicks"), "advice only, set by "),
-        (("freeze", "clicks", "--until", "2999-01-01T12:00"), "until 01-01 12:00 UTC"),
+        (("freeze", "clicks", "--until", "2999-01-01T12:00"), "until 2999-01-01 12:00 UTC"),
         (("bounds", "clicks", "--min", "2", "--max", "4"), "at least 2 and at most 4 executors"),
     ],
 )

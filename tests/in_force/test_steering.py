@@ -258,7 +258,7 @@ class TestWhatIsInForce:
 
     def test_another_day_is_named(self) -> None:
         until = Entry("pause", "person", entry("pause", until=NOON + 24 * HOUR)).ends(NOON)
-        assert until == "until 11-16 12:00 UTC"
+        assert until == "until 2023-11-16 12:00 UTC"
 
 
 class TestTheCalendar:
