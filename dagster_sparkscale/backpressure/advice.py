@@ -14,7 +14,7 @@ FURTHEST = 3.0
 
 
 @dataclass(frozen=True)
-class InForce:
+class LimitsNow:
     """What limits a stream at present, and between which numbers it moves."""
 
     values: Mapping[str, float | None]
@@ -62,7 +62,7 @@ class Case:
     """A stream whose limits are looked over."""
 
     measured: Sustained
-    now: InForce
+    now: LimitsNow
     least_gain: float
     """Share of a value by which another has to differ to be worth it."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dagster_sparkscale.backpressure.advice import InForce, Recommendation, shown
+from dagster_sparkscale.backpressure.advice import LimitsNow, Recommendation, shown
 from dagster_sparkscale.backpressure.tunables import with_values
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.drift import executors_at_start
@@ -48,7 +48,7 @@ class Present:
 
 
 @dataclass(frozen=True)
-class Change:
+class LimitChange:
     """What is to be changed."""
 
     recommended: tuple[Recommendation, ...]
@@ -77,13 +77,13 @@ def present(stream: Stream, record: Record) -> Present:
     return Present(settings, found, rates)
 
 
-def situation(stream: Stream, record: Record, now: Present, status: Status) -> InForce:
+def situation(stream: Stream, record: Record, now: Present, status: Status) -> LimitsNow:
     """What is to be known of a stream beside its history."""
     policy = stream.backpressure
     rated = None
     if policy is not None:
         rated = len(policy.sources) or len(status.limits) or None
-    return InForce(
+    return LimitsNow(
         values=now.values,
         interval=stream.batch_interval,
         start=executors_at_start(
@@ -113,7 +113,7 @@ def change(
     recommended: tuple[Recommendation, ...],
     status: Status,
     rates_set: Mapping[str, Mapping[str, float]],
-) -> Change:
+) -> LimitChange:
     """How these get into force.
 
     Args:
@@ -131,12 +131,12 @@ def change(
     if set(rest) <= AT_A_START:
         # The next start has the live limits that were set last: the settings keep what they say.
         if MAX_RATE not in wanted:
-            return Change(recommended, "start", with_values(stream, declared, rest), now.rates)
+            return LimitChange(recommended, "start", with_values(stream, declared, rest), now.rates)
         sources = _ours(stream, now.rates, status, rates_set)
         if sources and (most is None or wanted[MAX_RATE] <= most):
             rates = {} if wanted[MAX_RATE] == most else dict.fromkeys(sources, wanted[MAX_RATE])
-            return Change(recommended, "live", with_values(stream, declared, rest), rates)
-    return Change(recommended, "restart", with_values(stream, now.values, wanted), {})
+            return LimitChange(recommended, "live", with_values(stream, declared, rest), rates)
+    return LimitChange(recommended, "restart", with_values(stream, now.values, wanted), {})
 
 
 def way_back(stream: Stream, now: Present, settings: Mapping[str, str], live: bool) -> How:

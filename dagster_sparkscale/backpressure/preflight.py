@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.backpressure.advice import gains, shown
 from dagster_sparkscale.backpressure.plan import (
-    Change,
+    LimitChange,
     Present,
     by_hand,
     change,
@@ -43,7 +43,7 @@ class Preflight:
     status: Status
     record: Record
     now: Present
-    change: Change | None = None
+    change: LimitChange | None = None
     """None: nothing is to be done."""
     why_not: str = ""
     notes: tuple[str, ...] = ()
@@ -181,7 +181,9 @@ def _hands_off(stream: Stream, since: float, now: float, why: str) -> None:
         raise Refused(f"{stream.name!r}: hands off for {left / 3600:.1f} h more: {why}")
 
 
-def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, here: Present) -> None:
+def _refuse_what_was_put_back(
+    stream: Stream, record: Record, found: LimitChange, here: Present
+) -> None:
     """Refuse what was tried and put back: by the same history it would be tried for ever, and put
     back each time, with two restarts.
 

@@ -15,7 +15,7 @@ proportion. What was not measured is no zero: then nothing is recommended, and i
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagster_sparkscale.backpressure.advice import Case, InForce, Recommendation, in_words
+from dagster_sparkscale.backpressure.advice import Case, LimitsNow, Recommendation, in_words
 from dagster_sparkscale.backpressure.recommend_options import options
 from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
 from dagster_sparkscale.backpressure.throughput import sustained
@@ -32,7 +32,7 @@ class Advice:
     notes: tuple[str, ...] = ()
 
 
-def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Advice:
+def recommend(minutes: Sequence[Minute], now: LimitsNow, least_gain: float) -> Advice:
     """What limits the stream should have by its history.
 
     Args:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from .request import NotReady
 
 
-class Overtaken(Exception):
+class OutOfOrder(Exception):
     """An operation came after a later one; the text says so. It has changed nothing."""
 
     def __init__(self, operation: int, latest: int) -> None:
@@ -41,13 +41,13 @@ class OperationOrder:
             operation: None: it has no number, as those of an older Dagster side; admitted.
 
         Raises:
-            Overtaken: a later one has asked before.
+            OutOfOrder: a later one has asked before.
         """
         if operation is None:
             return
         with self._lock:
             if self._latest is not None and operation < self._latest:
-                raise Overtaken(operation, self._latest)
+                raise OutOfOrder(operation, self._latest)
             self._latest = operation
 
 
@@ -72,7 +72,7 @@ class Admission:
             otherwise: what can't be while the program does not run, for people.
 
         Raises:
-            Overtaken: a later operation has been here.
+            OutOfOrder: a later operation has been here.
             NotReady: the program does not run.
         """
         with self._acting:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
-from .operation_order import Overtaken
+from .operation_order import OutOfOrder
 from .request import BadRequest, NotReady, Request, WrongEpoch, shown
 from .wire import Answer
 
@@ -192,9 +192,9 @@ class Handler(BaseHTTPRequestHandler):
                 code, answer = 200, self._change(url.path, body).as_json()
         except (HttpRefusal, BadRequest, NotReady) as refusal:
             code, answer = refusal.code, {"error": str(refusal)}
-        except (WrongEpoch, Overtaken) as refusal:
+        except (WrongEpoch, OutOfOrder) as refusal:
             code, answer = 409, {"error": str(refusal), "epoch": self.server.agent.options.epoch}
-            if isinstance(refusal, Overtaken):
+            if isinstance(refusal, OutOfOrder):
                 answer["operation"] = refusal.latest
         except OSError:  # the client has gone, or took too long over its body
             self.close_connection = True

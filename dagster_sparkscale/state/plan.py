@@ -74,7 +74,7 @@ class OfQuery:
 
 
 @dataclass(frozen=True)
-class Change:
+class PartitionChange:
     """What is to be done."""
 
     plan: StatePlan
@@ -125,7 +125,7 @@ class Change:
             )
 
 
-Aim = Barred | Settled | Change
+Aim = Barred | Settled | PartitionChange
 
 
 class _No(Exception):
@@ -166,7 +166,7 @@ def aim(
     names = tuple(each.query for each in chosen)
     plan = StatePlan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
     reverted = _reverted(state, asked)
-    return Change(plan, chosen, left, tuple(barred), reverted, longest)
+    return PartitionChange(plan, chosen, left, tuple(barred), reverted, longest)
 
 
 def _declared(stream: Stream) -> State:

@@ -26,7 +26,7 @@ from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcil
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.follow import Following, in_words, listed
-from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, Change, Settled, aim
+from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, PartitionChange, Settled, aim
 
 CAUSE = "reconfigure state"
 """The cause of a start in the history of submissions."""
@@ -47,7 +47,7 @@ class ReconfigureRequest:
 class Reconfigured:
     """What happened. The run's page is made of this."""
 
-    change: Change
+    change: PartitionChange
     driver: Driver
     """The driver that runs now."""
     results: tuple[Reconfiguration, ...]
@@ -135,7 +135,7 @@ def _restart(
     cluster: ClusterManager,
     stream: Stream,
     request: ReconfigureRequest,
-    change: Change,
+    change: PartitionChange,
     driver: Driver,
     requester: Requester,
 ) -> Driver:

@@ -12,7 +12,7 @@ from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.state.follow import listed
-from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
+from dagster_sparkscale.state.plan import Asked, Barred, OfQuery, PartitionChange, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
 
 NAME = "reconfigure_state"
@@ -71,7 +71,7 @@ def _settled(config: ReconfigureConfig, found: Settled) -> Report:
     )
 
 
-def _planned(change: Change) -> Report:
+def _planned(change: PartitionChange) -> Report:
     return Report(
         f"would change {_in_short(change)}; nothing was changed; {'; '.join(change.lines)}",
         {
@@ -102,7 +102,7 @@ def _done(story: Reconfigured) -> Report:
     )
 
 
-def _in_short(change: Change) -> str:
+def _in_short(change: PartitionChange) -> str:
     return ", ".join(
         f"query {each.query!r} from {each.before} to {each.after} partitions"
         for each in change.queries

@@ -6,7 +6,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.schedules import Due, schedule_of, settings_of
 from dagster_sparkscale.operations import Operations, Streams
-from dagster_sparkscale.state.plan import Asked, Barred, Change
+from dagster_sparkscale.state.plan import Asked, Barred, PartitionChange
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
 
@@ -33,10 +33,10 @@ def _schedule(
 
     def decide(cluster: ClusterManager, _instance: dg.DagsterInstance, _now: float) -> Due | str:
         driver, found = look(cluster, stream, Asked(again=False), id=NAME)
-        if isinstance(found, Change) and driver is not None:
+        if isinstance(found, PartitionChange) and driver is not None:
             lines = "; ".join(found.lines)
             return Due(Reconfigure(f"maintenance window: {lines}"), driver.epoch)
-        assert not isinstance(found, Change)
+        assert not isinstance(found, PartitionChange)
         outcome = "refused" if isinstance(found, Barred) else "nothing to do"
         return f"{outcome}: {found.why}"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.backpressure.advice import InForce
+from dagster_sparkscale.backpressure.advice import LimitsNow
 from dagster_sparkscale.observe.minutes import Minute
 
 BEGAN = 1_700_000_000
@@ -41,7 +41,7 @@ def but(whole: Sequence[Minute], numbers: Sequence[int], **fields: Any) -> list[
     return [replace(m, **fields) if n in chosen else m for n, m in enumerate(whole)]
 
 
-def in_force(**fields: Any) -> InForce:
+def in_force(**fields: Any) -> LimitsNow:
     """Of a stream with one query, that reads one source without a limit."""
     plain: dict[str, Any] = {"values": {CLICKS: None}, "interval": INTERVAL, "start": 2}
-    return InForce(**{"queries": 1, **plain, **fields})
+    return LimitsNow(**{"queries": 1, **plain, **fields})

@@ -12,7 +12,7 @@ from typing import Any
 from dagster_sparkscale.driver.executors.executors import (
     Executors,
 )
-from dagster_sparkscale.driver.executors.guard import Going, Held
+from dagster_sparkscale.driver.executors.guard import Going, Pinned
 from dagster_sparkscale.driver.executors.target import (
     ExecutorContext,
     Keeper,
@@ -137,10 +137,10 @@ class Cluster:
 
     pin = "receiver"
 
-    def known(self) -> Held | None:
+    def known(self) -> Pinned | None:
         raise AssertionError("the keeper does not ask for what was seen before")
 
-    def held(self, within: float) -> Held | None:
+    def held(self, within: float) -> Pinned | None:
         receivers = self._look.now(within)
         return receivers
 

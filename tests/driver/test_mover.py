@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.driver.executors.guard import Going
 from dagster_sparkscale.driver.receivers.evacuation import AGAIN_AFTER, SETTLE, TELL_AFTER
 from dagster_sparkscale.driver.receivers.mover import QUIET, WATCHFUL
-from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.receivers.watch import TrackedReceiver
 from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS
 from dagster_sparkscale.driver.spark.looks import SELDOM
@@ -237,7 +237,7 @@ def test_receivers_of_another_context_are_others() -> None:
     spark.move(0, "2")
     spark.be()
     spark.tracker.come_up(1, "0")
-    spark.tracker.placements[0] = Placement(0, launch="None")
+    spark.tracker.placements[0] = TrackedReceiver(0, launch="None")
     seen = spark.look(after=AGAIN_AFTER)
     assert len(spark.tracker.sent) == 1
     assert [(each.executor, each.moving_to) for each in seen.told] == [(None, None), ("0", None)]

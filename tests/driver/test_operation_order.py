@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.operation_order import OperationOrder, Overtaken
+from dagster_sparkscale.driver.operation_order import OperationOrder, OutOfOrder
 from tests.driver.serving import ask
 from tests.waiting import wait_for
 
@@ -22,7 +22,7 @@ def test_the_numbers_of_those_admitted_never_fall(numbers: list[int | None]) -> 
         highest = max(admitted, default=None)
         try:
             order.admit(number)
-        except Overtaken as overtaken:
+        except OutOfOrder as overtaken:
             assert number is not None and highest is not None and number < highest
             assert overtaken.latest == highest
         else:

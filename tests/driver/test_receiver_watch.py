@@ -6,23 +6,23 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.receivers.watch import MOST, Placement, ReceiverWatch
+from dagster_sparkscale.driver.receivers.watch import MOST, ReceiverWatch, TrackedReceiver
 from dagster_sparkscale.driver.wire import Receiver, Relaunch
 
 THREE = ("0", "1", "2")
-RUNS = Placement(7, "0", "host-a", True, "start-1", "SocketReceiver-7")
+RUNS = TrackedReceiver(7, "0", "host-a", True, "start-1", "SocketReceiver-7")
 STOPPED = replace(RUNS, active=False)
 
 
-def watching(placement: Placement = RUNS) -> ReceiverWatch:
+def watching(placement: TrackedReceiver = RUNS) -> ReceiverWatch:
     """That has seen a receiver run at 100."""
     watch = ReceiverWatch()
     assert watch.see([placement], THREE, 100.0) == ()
     return watch
 
 
-def on(executor: str, launch: str = "start-2") -> Placement:
-    return Placement(7, executor, f"host-of-{executor}", True, launch, "SocketReceiver-7")
+def on(executor: str, launch: str = "start-2") -> TrackedReceiver:
+    return TrackedReceiver(7, executor, f"host-of-{executor}", True, launch, "SocketReceiver-7")
 
 
 def test_a_receiver_that_runs_is_told_of_since_it_was_seen_there() -> None:
@@ -36,7 +36,7 @@ def test_a_receiver_that_runs_is_told_of_since_it_was_seen_there() -> None:
 
 def test_one_that_is_started_for_the_first_time_is_not_away() -> None:
     watch = ReceiverWatch()
-    watch.see([Placement(7)], THREE, 100.0)
+    watch.see([TrackedReceiver(7)], THREE, 100.0)
     assert watch.receivers() == (Receiver(7),)
     assert watch.away == ()
     assert watch.see([RUNS], THREE, 103.0) == ()
@@ -203,7 +203,12 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_it_is_never_told_that_one_is_both_here_and_away(events: list[Any]) -> None:
-    watch, placements, now, over = ReceiverWatch(), dict[int, Placement](), 0.0, list[Relaunch]()
+    watch, placements, now, over = (
+        ReceiverWatch(),
+        dict[int, TrackedReceiver](),
+        0.0,
+        list[Relaunch](),
+    )
     for what, id, executor, present in events:
         now += 1
         if what == "order" and id in placements:
@@ -211,7 +216,7 @@ def test_it_is_never_told_that_one_is_both_here_and_away(events: list[Any]) -> N
         elif what == "forgotten":
             placements.pop(id, None)
         elif what == "runs":
-            placements[id] = Placement(id, executor, "h", True, f"start-{now}", "R")
+            placements[id] = TrackedReceiver(id, executor, "h", True, f"start-{now}", "R")
         elif id in placements:
             placements[id] = replace(placements[id], active=False)
         over += watch.see(placements.values(), present, now)

@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.driver.receivers.move_request import CannotMove
 from dagster_sparkscale.driver.receivers.mover import Mover
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverContext, Receivers
-from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.receivers.watch import TrackedReceiver
 from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor
@@ -22,7 +22,7 @@ class Tracker:
 
     def __init__(self, placed: Sequence[str | None], executors: int) -> None:
         self.placements = {
-            stream: Placement(
+            stream: TrackedReceiver(
                 stream, executor, executor and "host", executor is not None, f"{stream}-0", "R"
             )
             for stream, executor in enumerate(placed)
@@ -56,7 +56,7 @@ class Tracker:
 
     def come_up(self, stream: int, executor: str) -> None:
         self._launches += 1
-        self.placements[stream] = Placement(
+        self.placements[stream] = TrackedReceiver(
             stream, executor, "host", True, f"{stream}-{self._launches}", "R"
         )
 

@@ -2,7 +2,7 @@
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
+from dagster_sparkscale.state.plan import Aim, Asked, Barred, PartitionChange, Settled, aim
 from tests.fakes import driver, status
 from tests.state.saying import kept_by, stateful
 
@@ -22,9 +22,9 @@ def refused(*args, **fields) -> str:
     return found.why
 
 
-def changed(*args, **fields) -> Change:
+def changed(*args, **fields) -> PartitionChange:
     found = aimed(*args, **fields)
-    assert isinstance(found, Change), found
+    assert isinstance(found, PartitionChange), found
     return found
 
 

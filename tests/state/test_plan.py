@@ -7,7 +7,7 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled
+from dagster_sparkscale.state.plan import Aim, Asked, Barred, PartitionChange, Settled
 from tests.fakes import QUERY, batch
 from tests.state.planning import aimed, changed, refused, settled
 from tests.state.saying import change, kept_by, stateful
@@ -196,11 +196,11 @@ class TestAMaintenanceWindow:
         assert isinstance(self.tried(again=False, outcome="undone"), Barred)
 
     def test_a_person_may_try_again(self):
-        assert isinstance(self.tried(again=True), Change)
+        assert isinstance(self.tried(again=True), PartitionChange)
 
     def test_another_number_is_another_try(self):
-        assert isinstance(self.tried(again=False, after=16), Change)
-        assert isinstance(self.tried(again=False, outcome="changed"), Change)
+        assert isinstance(self.tried(again=False, after=16), PartitionChange)
+        assert isinstance(self.tried(again=False, outcome="changed"), PartitionChange)
 
 
 class TestWhatIsDeclaredOtherwise:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.driver.state.plans import plan_of
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Asked, Barred, Change, Settled, aim
+from dagster_sparkscale.state.plan import Asked, Barred, PartitionChange, Settled, aim
 from tests.fakes import QUERY, batch, driver, dstream, structured
 from tests.state.planning import aimed, changed, refused
 from tests.state.saying import change, kept_by, stateful
@@ -67,7 +67,7 @@ class TestRefusals:
     )
     def test_a_spark_that_can_not(self, version, text):
         assert refused(spark_version=version).endswith(text)
-        assert isinstance(aimed(spark_version="4.2.0"), Change)
+        assert isinstance(aimed(spark_version="4.2.0"), PartitionChange)
 
     def test_no_query_at_all(self):
         ended = replace(kept_by(), active=False)
@@ -83,8 +83,8 @@ class TestRefusals:
         text = "query 'late' has not told yet whether it keeps state: try again when it has"
         assert refused(None, cold).startswith(text)
         assert refused(None, kept_by(partitions=8), cold).startswith(text)
-        assert isinstance(aimed(None, kept_by(), cold, asked=Asked(query=QUERY)), Change)
-        assert isinstance(aimed(None, kept_by(), replace(cold, active=False)), Change)
+        assert isinstance(aimed(None, kept_by(), cold, asked=Asked(query=QUERY)), PartitionChange)
+        assert isinstance(aimed(None, kept_by(), replace(cold, active=False)), PartitionChange)
 
     def test_one_that_is_known_to_keep_none_before_its_first_batch(self):
         """As where it has had no input since the start."""
@@ -199,7 +199,7 @@ def test_whatever_a_driver_says_what_is_not_known_never_counts_as_fine(
     stream = stateful(partitions=declared, plain_hash=plain)
     asked = Asked(partitions, query)
     found = aimed(stream, asked=asked, queries=tuple(told), requested=requested)
-    if not isinstance(found, Change):
+    if not isinstance(found, PartitionChange):
         assert found.why
         return
     active = {each.name: each for each in told if each.active}

@@ -36,7 +36,7 @@ Measured = Callable[[int], MeasuredBatch]
 
 
 @dataclass(frozen=True)
-class InForce:
+class SourceLimit:
     """The limit of a source, and whose it is."""
 
     rate: float | None = None
@@ -126,7 +126,7 @@ class Limiter:
                     content[name] = entry
             return content
 
-    def _entry(self, name: str, limit: InForce) -> dict[str, int | float]:
+    def _entry(self, name: str, limit: SourceLimit) -> dict[str, int | float]:
         own = {**self._set_for(name)}
         own.pop("maxRate", None)
         if limit.records is not None:
@@ -279,7 +279,7 @@ class Limiter:
     def _set_for(self, name: str) -> Mapping[str, int | float]:
         return self._given.get(name, self._given.get(EVERY, {}))
 
-    def _in_force(self, name: str) -> InForce:
+    def _in_force(self, name: str) -> SourceLimit:
         source = self._sources.get(name)
         receiver = source.receiver if source else is_receiver(name)
         interval_s = (source.interval_ms if source else self._interval_ms) / 1000
@@ -297,15 +297,15 @@ class Limiter:
             elif self._plan.first_rate is not None:
                 found.append((self._plan.first_rate, "start"))
         if not found:
-            return InForce()
+            return SourceLimit()
         rate, by = min(found, key=lambda each: each[0])
         if receiver:  # Spark tells one a whole number; 0 would be none at all
-            return InForce(max(1, int(min(rate, MOST_RECORDS))), by=by)
+            return SourceLimit(max(1, int(min(rate, MOST_RECORDS))), by=by)
         whole = set_records(limits) if by == "set" else None
         # A limit of records that was set stays as it was said.
         exact = whole is not None and whole / interval_s == rate
         records = whole if exact else max(1, int(min(rate * interval_s + 1e-6, MOST_RECORDS)))
-        return InForce(rate, records, by)
+        return SourceLimit(rate, records, by)
 
     def limits(self) -> tuple[Limit, ...]:
         """What limits each source that is known, or that something is set or declared for."""

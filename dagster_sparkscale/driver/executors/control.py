@@ -75,7 +75,7 @@ class ExecutorControl:
         """Set the absolute number of executors; returns once the cluster manager was told.
 
         Raises:
-            Overtaken: a later operation has been here.
+            OutOfOrder: a later operation has been here.
             NotReady: it was not told in time. The target stands all the same, unless Spark is
                 not there yet or has gone.
         """

@@ -7,7 +7,7 @@ from dagster_sparkscale.driver.wire import Executor
 
 
 @dataclass(frozen=True)
-class Held:
+class Pinned:
     """How executors are pinned, as one look has found it."""
 
     pins: Mapping[str, int] = field(default_factory=dict)
@@ -52,13 +52,13 @@ class Guard:
     pin = "pin"
     """What one pin is called, for people."""
 
-    def known(self) -> Held | None:
+    def known(self) -> Pinned | None:
         """What the last look has found; None: nothing yet, or it can't be told."""
-        return Held()
+        return Pinned()
 
-    def held(self, within: float) -> Held | None:
+    def held(self, within: float) -> Pinned | None:
         """What a look that begins now finds; None: it finds nothing within so many seconds."""
-        return Held()
+        return Pinned()
 
     def going(self, executors: Going) -> None:
         """Learn which executors are to go. Called at each look at the executors."""

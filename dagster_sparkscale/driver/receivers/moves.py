@@ -21,13 +21,13 @@ from typing import Any
 from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
 from dagster_sparkscale.driver.spark.jvm import Jvm
 
-from .watch import Placement
+from .watch import TrackedReceiver
 
 TRIES = 3
 _PAUSE = re.compile(r"Restarting receiver with delay (\d+) ?ms:")
 
 
-def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placement, ...]:
+def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[TrackedReceiver, ...]:
     """Each of these receivers as its tracker has it.
 
     Asks the tracker's endpoint, which takes no lock.
@@ -41,7 +41,7 @@ def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placemen
             launches.append(info.endpoint().toString())
             listed.add(info.toReceiverInfo())
     return tuple(
-        Placement(
+        TrackedReceiver(
             stream_id=int(told["streamId"]),
             executor=told["executorId"] or None,
             host=told["location"] or None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.driver.batches.reports import DoneBatch
-from dagster_sparkscale.driver.executors.guard import Going, Guard, Held
+from dagster_sparkscale.driver.executors.guard import Going, Guard, Pinned
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, Request, shown
 from dagster_sparkscale.driver.spark.looks import ASKED_WITHIN, Look
@@ -50,11 +50,11 @@ class ReceiversPart(Part, Guard):
 
     # As the guard of executors.
 
-    def known(self) -> Held | None:
+    def known(self) -> Pinned | None:
         seen = self.look.seen
         return None if seen is None else seen.value
 
-    def held(self, within: float) -> Held | None:
+    def held(self, within: float) -> Pinned | None:
         return self.look.now(within)
 
     def going(self, executors: Going) -> None:

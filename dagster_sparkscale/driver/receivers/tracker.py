@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dagster_sparkscale.driver.executors.guard import Held
+from dagster_sparkscale.driver.executors.guard import Pinned
 from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS, PrivateSpark
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG, Receiver, Relaunch
 
 from . import moves
-from .watch import Placement
+from .watch import TrackedReceiver
 
 
 @dataclass(frozen=True)
-class Receivers(Held):
+class Receivers(Pinned):
     """The receivers of an application, and how they pin executors."""
 
     placed: Mapping[int, str | None] = field(default_factory=dict)
     """The executor of each receiver, by its stream id; None: it has run nowhere yet."""
-    placements: tuple[Placement, ...] | None = None
+    placements: tuple[TrackedReceiver, ...] | None = None
     """Each as its tracker has it; None: this Spark does not tell."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """The host of each executor that they may be started on, by its id."""

@@ -12,7 +12,7 @@ MOVE, EVACUATION, LOST, RESTART = "move", "evacuation", "executor lost", "restar
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class TrackedReceiver:
     """A receiver as Spark's tracker has it (`ReceiverTrackingInfo`)."""
 
     stream_id: int
@@ -59,7 +59,7 @@ class Standing:
 
 @dataclass(slots=True)
 class _Known:
-    placement: Placement
+    placement: TrackedReceiver
     """The receiver when it last ran, or, before it ever ran, when it was last listed."""
     first_seen: float
     pauses_until: float | None = None
@@ -94,7 +94,7 @@ class ReceiverWatch:
     _left: dict[str, float] = field(default_factory=dict)
 
     def see(
-        self, placements: Iterable[Placement], present: Collection[str], now: float
+        self, placements: Iterable[TrackedReceiver], present: Collection[str], now: float
     ) -> tuple[Relaunch, ...]:
         """Take note of a look; returns what is over since the one before.
 
@@ -121,7 +121,7 @@ class ReceiverWatch:
         return tuple(over)
 
     def _note_running(
-        self, known: _Known, placement: Placement, present: Collection[str], now: float
+        self, known: _Known, placement: TrackedReceiver, present: Collection[str], now: float
     ) -> list[Relaunch]:
         if known.order is not None and placement.launch == known.order.launch:
             return []  # it has not heard yet that it is to stop
