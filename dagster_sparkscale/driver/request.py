@@ -73,7 +73,7 @@ class Request:
 
 Route = Callable[[Request], None]
 """Carries a request out; returns once that has had its effect. Raises BadRequest, WrongEpoch,
-NotReady or Overtaken where it has none."""
+NotReady or OutOfOrder where it has none."""
 
 
 def shown(value: Any) -> str:

@@ -120,7 +120,7 @@ class BackpressurePart(Part):
             operation: the number of the operation that asks; None: it has none.
 
         Raises:
-            Overtaken: a later operation has been here.
+            OutOfOrder: a later operation has been here.
             BadRates: `wanted` is none; the text says what is wrong.
             NotReady: the file cannot be written. The limits are as before.
         """

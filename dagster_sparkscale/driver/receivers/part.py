@@ -81,7 +81,7 @@ class ReceiversPart(Part, Guard):
         its way.
 
         Raises:
-            Overtaken: a later operation has been here.
+            OutOfOrder: a later operation has been here.
             CannotMove: there is no such receiver or executor, or no room; the text says which.
             NotReady: it can't be told just now.
         """
