@@ -39,7 +39,6 @@ _OTHER_TESTS: Modules = {
     "names.py": ("watch/test_alert_sensor.py", "watch/test_fleet_events.py"),
     "quantities.py": ("backpressure/test_recommend.py", "observe/test_receivers.py"),
     "typed_json.py": ("clusters/host/test_folders*.py", "observe/test_status*.py"),
-    "autoscale/effect.py": ("autoscale/test_effect*.py", "watch/test_effect*.py"),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
     "autoscale/ratio.py": (
         "autoscale/test_beside_limits*.py",
