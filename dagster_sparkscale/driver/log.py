@@ -3,17 +3,22 @@
 import contextlib
 import io
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 
 def say(text: str) -> None:
     """Print one line to stderr, told apart from the program's and Spark's own by its beginning."""
-    # Where stderr is gone or closed, the stream matters more than its log.
+    write_line(sys.stderr, f"sparkscale: {text}")
+
+
+def write_line(output: TextIO | None, line: str) -> None:
+    """Write one line in one piece: `print` writes its end by itself, and a driver's output is not
+    buffered, so the lines of two threads would run into one."""
+    # Where the output is gone or closed, the stream matters more than its log.
     with contextlib.suppress(OSError, ValueError):
-        # In one piece: `print` writes the end of a line by itself, and a driver's output is not
-        # buffered, so the lines of two threads would run into one.
-        sys.stderr.write(f"sparkscale: {text}\n")
-        sys.stderr.flush()
+        if output is not None:
+            output.write(f"{line}\n")
+            output.flush()
 
 
 class _Unbroken(io.FileIO):

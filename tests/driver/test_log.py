@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
+from dagster_sparkscale.driver.ending.end_report import EndReport
+from dagster_sparkscale.driver.ending.reporter import IN_THE_LOG, EndReporter
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.observe.end_report import read_end_report
 from tests.waiting import HANGS
 
 PRINTS = """
@@ -49,5 +52,15 @@ def test_a_line_is_written_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None
             return len(text)
 
     monkeypatch.setattr(sys, "stderr", Stream())
+    monkeypatch.setattr(sys, "__stdout__", Stream())
     say("it begins")
-    assert written == ["sparkscale: it begins\n"]
+    EndReporter(None, IN_THE_LOG).took()
+    log, report = written
+    assert log == "sparkscale: it begins\n"
+    assert (read_end_report(report), report[-1]) == (EndReport(took=True), "\n")
+
+
+def test_a_driver_without_stderr_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has none where the descriptor was closed before it began."""
+    monkeypatch.setattr(sys, "stderr", None)
+    say("it begins")

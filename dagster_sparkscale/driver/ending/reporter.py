@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_sparkscale.driver.begin.announce import announce
-from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.log import say, write_line
 
 from .end_report import MARKER, EndReport, Slots, Stopped, raised
 
@@ -104,10 +104,8 @@ class EndReporter:
         with self._changing:
             self._report = replace(self._report, **more)
             if self._in_one is not None and self._report != self._logged:
-                # Where the output is gone or closed, the stream matters more than its log. Not what
-                # the program may have put in its place.
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    print(f"{MARKER}{self._report.as_json()}", file=sys.__stdout__, flush=True)
+                # Not to what the program may have put in its place.
+                write_line(sys.__stdout__, f"{MARKER}{self._report.as_json()}")
                 self._logged = self._report
 
     def _write(self, report: EndReport) -> None:
