@@ -10,6 +10,8 @@ _LINE = INLINE // 8
 
 
 def sections(situation: Situation) -> Mapping[str, str]:
-    """What steers the stream, a line each; empty where nothing does."""
-    lines = situation.steering.lines
+    """What steers the stream and what its calendar says next, a line each; empty where nothing
+    does."""
+    ahead = situation.steering.ahead
+    lines = (*situation.steering.lines, *((ahead,) if ahead else ()))
     return {"steering": "\n".join(f"- {fitted(line, _LINE)}" for line in lines)}

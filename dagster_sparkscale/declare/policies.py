@@ -48,6 +48,10 @@ class AutoscalePolicy(Declaration):
     """How far behind the tip of its source the stream may be, in seconds; a health check says
     whether it is. None: as far as it likes. For sources that tell."""
 
+    scale_down_window: Seconds | None = None
+    """Seconds over which the largest number of executors that was asked for is taken, before fewer
+    are. None: fewer are taken at once."""
+
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """What is to happen to a stream. Pure: no clock, no I/O.
 
@@ -65,6 +69,7 @@ class AutoscalePolicy(Declaration):
         ("ceiling", "at least", "min_executors"),
         ("ceiling", "at least", "max_executors"),
         ("ceiling", "at least", "initial_executors"),
+        ("scale_down_window", "at least", "interval"),
     )
 
 

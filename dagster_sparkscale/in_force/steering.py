@@ -98,9 +98,8 @@ class Steering:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All entries and what is ahead, a line each."""
-        ahead = [] if self.ahead is None else [self.ahead]
-        return (*map(self.in_words, self.entries), *ahead)
+        """All entries, a line each."""
+        return tuple(map(self.in_words, self.entries))
 
 
 def _of_calendar(spells: Iterable[Spell]) -> dict[Kind, Steered]:

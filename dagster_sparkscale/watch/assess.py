@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dagster_sparkscale.autoscale.scale_down import Asked, scale_down
 from dagster_sparkscale.capability import Capabilities, Running, Situation
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
@@ -41,6 +42,8 @@ class Assessment:
     """What a decision to act waits for; None: it waits for nothing, or there is none."""
     busy: str | None = None
     """What its driver is in the middle of, in words."""
+    asked: Asked | None = None
+    """The executors that its policy has asked for, this time included; None: not known."""
 
     @property
     def evaluation(self) -> Evaluation | None:
@@ -74,6 +77,7 @@ def assess(
     due: bool = True,
     before: Evaluated = NEVER,
     learned: Mapping[str, float] = _NOTHING,
+    asked: Asked | None = None,
 ) -> Assessment:
     """Assess one stream.
 
@@ -84,6 +88,7 @@ def assess(
         before: the last evaluation; batches since then count even if they are older than the
             window.
         learned: what capabilities have learned of the stream.
+        asked: the executors that its policy has asked for; None: not known here.
     """
     driver, status = sighting.driver, sighting.status
     busy = capabilities.busy(status)
@@ -93,7 +98,7 @@ def assess(
         of_executors = decision = held
     else:
         situation = running = _evaluated(situation, before)
-        of_executors, decision = _decided(running, capabilities, busy)
+        of_executors, decision, asked = _decided(running, capabilities, busy, asked)
     drifted: tuple[str, ...] = ()
     if driver is not None and driver.state.alive:
         drifted = (*drift(driver.declared, stream), *waiting(driver.record))
@@ -120,6 +125,7 @@ def assess(
         drift=drifted,
         waits=waits,
         busy=busy,
+        asked=asked,
     )
 
 
@@ -175,24 +181,29 @@ def _evaluated(found: Situation, before: Evaluated) -> Running:
 
 
 def _decided(
-    situation: Running, capabilities: Capabilities, busy: str | None
-) -> tuple[Decision, Decision]:
-    """What is decided of the executors, and what should happen to the stream."""
-    if busy is not None:
-        held = Hold(busy)
-        return held, held
-    if situation.status.phase != "running":
-        held = Hold(f"the driver is {situation.status.phase}")
-        return held, held
+    situation: Running, capabilities: Capabilities, busy: str | None, asked: Asked | None
+) -> tuple[Decision, Decision, Asked | None]:
+    """What is decided of the executors, what should happen to the stream, and which executors have
+    been asked for from now on."""
+    phase = situation.status.phase
+    if busy is not None or phase != "running":
+        held = Hold(busy or f"the driver is {phase}")
+        return held, held, asked
     steering = situation.steering
     bounds = bounds_in_force(
         situation.stream, situation.driver, steering, situation.evaluation.shards
     )
     wanted = capabilities.adjust(situation, _by_policy(situation, bounds))
+    if situation.stream.autoscale is not None:
+        wanted, asked = scale_down(
+            *(wanted, situation.stream.autoscale, bounds, situation.evaluation, asked),
+            *(situation.driver.epoch, situation.now),
+        )
     of_executors = steer(wanted, steering, situation.evaluation.requested, bounds)
     if isinstance(of_executors, ScaleTo) or (wanted.operation and steering.barring):
-        return of_executors, of_executors
-    return of_executors, beside(capabilities.decide(situation, of_executors), steering)
+        return of_executors, of_executors, asked
+    other = beside(capabilities.decide(situation, of_executors), steering)
+    return of_executors, other, asked
 
 
 def _waits(decision: Decision, operation: str | None, due: bool) -> str | None:

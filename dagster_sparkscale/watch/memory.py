@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ConfigDict, FiniteFloat, TypeAdapter
 
+from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED, Asked
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.observe.usage import Usage
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
@@ -63,6 +64,8 @@ class StreamMemory:
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER
     """The last evaluation that a policy could decide on."""
+    asked: Asked = NOTHING_ASKED
+    """The executors that its policy has asked for within its window before some are removed."""
     learned: Mapping[str, float] = field(default_factory=dict)
     """What capabilities have learned of it, each under keys of its own."""
     granted: tuple[FiniteFloat, int] | None = None
@@ -122,6 +125,7 @@ class Memory:
             name: _flat(memory, "learned")
             | {"told": _flat(memory.told, "news")}
             | {"evaluated": vars(memory.evaluated), "usage": vars(memory.usage)}
+            | {"asked": vars(memory.asked)}
             for name, memory in self.streams.items()
             if name in keep
         }

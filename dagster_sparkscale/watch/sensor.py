@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
+from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.budget import Budget
@@ -200,6 +201,7 @@ class Tick:
             if evaluated and status is not None:
                 # Also beside an operation: what was before it says little of what comes after it.
                 known.evaluated = Evaluated(status.now, status.last_seq)
+                known.asked = assessment.asked or NOTHING_ASKED
         budget = self._watch.budget
         if budget is None:
             return assessments
@@ -226,6 +228,7 @@ class Tick:
             due=self._is_due(stream),
             before=known.evaluated,
             learned=known.learned,
+            asked=known.asked,
         )
 
     def _is_due(self, stream: Stream) -> bool:

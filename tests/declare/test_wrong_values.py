@@ -61,6 +61,7 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "initial_executors": (None, 3),
     "max_lag": (None, 3, 2.5),
     "ceiling": (None, 3),
+    "scale_down_window": (None,),
     "hand_pin": (3, 2.5, 0),
     "min_gain": (None, 1),
     "retry_after": (3, 2.5),

@@ -89,6 +89,8 @@ class Row:
     """What its executors have cost since the day began in UTC; None: not known here."""
     steering: tuple[str, ...] = ()
     """How far it may be changed by itself, the most decisive first; empty: nothing bars that."""
+    ahead: str | None = None
+    """What its calendar says next and from when; None: it has none."""
     untold: tuple[str, ...] = ()
     """The health checks that can't be told now: what they said before stands."""
 
@@ -103,7 +105,8 @@ class Row:
             return self.failing[0].text
         if self.acts or self.state == "unknown":
             return self.waits or self.reason
-        return self.waits or "; ".join(self.steering)
+        ahead = (self.ahead,) if self.ahead and self.steering else ()
+        return self.waits or "; ".join((*self.steering, *ahead))
 
 
 def row(assessment: Assessment, *, operation: str | None = None) -> Row:
@@ -139,6 +142,7 @@ def row(assessment: Assessment, *, operation: str | None = None) -> Row:
         waits=_waits(assessment, operation),
         failing=_failing(assessment.health.items()),
         steering=situation.steering.lines,
+        ahead=situation.steering.ahead,
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
 
