@@ -104,9 +104,10 @@ def gain(before: Work, after: Work, executors: float, to: float, pinned: float =
     """What `to` instead of `executors` have brought.
 
     Args:
-        pinned: executors' worth of places for tasks that receivers take for good.
+        pinned: executors' worth of places for tasks that receivers take for good; less than
+            `executors`.
     """
-    expected = (to - pinned) / (executors - pinned) - 1 if executors > pinned else 1.0
+    expected = (to - pinned) / (executors - pinned) - 1
     shares = ((after.rate / before.rate - 1) / expected, (before.ms / after.ms - 1) / expected)
     return Gain(min(shares), max(shares), after)
 
@@ -212,6 +213,8 @@ def _measured(situation: Running, up: ScaleUp) -> Gain | str | None:
     if isinstance(work, str):
         return work
     bounds = bounds_in_force(situation.stream, situation.driver, situation.steering, seen.shards)
+    if up.executors <= bounds.pinned:
+        return "receivers had taken all places"
     return gain(up.work, work, up.executors, up.to, bounds.pinned)
 
 

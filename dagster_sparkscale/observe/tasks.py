@@ -16,6 +16,7 @@ from statistics import median
 from typing import Literal, TypeVar
 
 from dagster_sparkscale.observe.status import ExecutorTimes, StageTimes, Status, TaskTimes
+from dagster_sparkscale.quantities import counted
 
 T = TypeVar("T")
 Kind = Literal["driver", "skew", "executor", "partitions", "gc"]
@@ -98,10 +99,10 @@ def _uneven(tasks: TaskTimes) -> Cause | None:
     partition = _steady([each.partition for each in found])
     executor = _steady([each.executor for each in found])
     slow = _others_slow(found)
-    worst = max(found, key=_times)
+    worst = max(found, key=lambda each: _times(each) or 0)
     numbers = (
-        f"the longest of {worst.tasks} tasks of a stage took {_seconds(worst.longest_ms)}, "
-        f"{_times(worst):.1f} times the median"
+        f"the longest of {worst.tasks} tasks of a stage took {(worst.longest_ms or 0) / 1000:.1f} "
+        f"s, {_times(worst) or 0:.1f} times the median"
     )
     if executor is not None and (slow or (slow is None and partition is None)):
         return Cause("executor", f"{_where(executor, tasks.executors)} is slow: {numbers}")
@@ -116,14 +117,13 @@ def _uneven(tasks: TaskTimes) -> Cause | None:
 
 
 def _is_uneven(stage: StageTimes) -> bool:
-    if stage.longest_ms is None or stage.median_ms is None or stage.tasks < 2:
-        return False
-    long = stage.longest_ms >= UNEVEN * max(1, stage.median_ms)
-    return long and stage.longest_ms >= DECISIVE * stage.wall_ms
+    times, longest = _times(stage), stage.longest_ms or 0
+    return times is not None and times >= UNEVEN and longest >= DECISIVE * stage.wall_ms
 
 
-def _times(stage: StageTimes) -> float:
-    return (stage.longest_ms or 0) / max(1, stage.median_ms or 0)
+def _times(stage: StageTimes) -> float | None:
+    """How many times the median the longest task took; None: not known, or too short to say."""
+    return stage.longest_ms / stage.median_ms if stage.longest_ms and stage.median_ms else None
 
 
 def _steady(values: Sequence[T | None]) -> T | None:
@@ -170,11 +170,10 @@ def _partitions(tasks: TaskTimes, slots: int | None) -> Cause | None:
     few = [each.tasks for each in tasks.stages if each.tasks < slots]
     if 2 * len(few) <= len(tasks.stages):
         return None
-    number = round(median(few))
-    of = "1 task" if number == 1 else f"{number} tasks"
+    number = counted(round(median(few)), "task")
     text = (
-        f"the longest stage of a batch has {of} for {slots} slots, so that the others are idle: "
-        "more partitions would keep them busy"
+        f"the longest stage of a batch has {number} for {slots} slots, so that the others are "
+        "idle: more partitions would keep them busy"
     )
     return Cause("partitions", text)
 
@@ -192,7 +191,3 @@ def _unknown(tasks: TaskTimes) -> Cause:
         lately = f"in the last {tasks.seconds:.0f} s"
         return Cause(None, f"fewer than {LEAST} of its stages have ended {lately}")
     return Cause(None, "its tasks take equally long, fill all slots, and take most of each batch")
-
-
-def _seconds(ms: int | None) -> str:
-    return f"{(ms or 0) / 1000:.1f} s"

@@ -8,6 +8,7 @@ from dagster_sparkscale.autoscale.effect import adjust, learn
 from dagster_sparkscale.capability import Running
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.status import Batch, Status
 from tests.fakes import batch, driver, scaled, status
@@ -23,22 +24,23 @@ class Minutes:
     """What the sensor remembers from one minute to the next, and the minutes."""
 
     learned: Mapping[str, float] = field(default_factory=dict)
+    stream: Stream = STREAM
     now: float = 10_000.0
     epoch: int = 1
 
     def pass_(
         self,
-        executors: int,
+        on: int,
         seconds: float = 16,
         records: int = 1000,
         policy: Hold | ScaleTo = HOLD,
         minutes: float = 1,
         **fields: Any,
     ) -> Hold | ScaleTo:
-        """A minute in which batches took so long; returns what is decided."""
+        """A minute in which batches on so many executors took so long; returns what is decided."""
         self.now += 60 * minutes
-        of = {"requested": executors, "batches": self.batches(executors, seconds, records)}
-        seen = status(registered=executors, now=self.now, started_at=0.0, **of | fields)
+        of = {"requested": on, "batches": self.batches(on, seconds, records)}
+        seen = status(registered=on, now=self.now, started_at=0.0, **of | fields)
         running = self.running(seen)
         learned = learn(running, adjust(running, policy))
         if learned == self.learned:
@@ -53,7 +55,7 @@ class Minutes:
     def running(self, seen: Status) -> Running:
         evaluation = evaluate(seen, window=60, batch_interval=10)
         at = driver(epoch=self.epoch, state=DriverState.RUNNING)
-        return Running(STREAM, self.now, at, seen, evaluation, self.learned)
+        return Running(self.stream, self.now, at, seen, evaluation, self.learned)
 
     def scaled_up(self) -> "Minutes":
         """From 4 executors to 6, which were there for the first time in the last minute."""

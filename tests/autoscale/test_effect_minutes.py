@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.declare.decisions import ScaleTo
-from dagster_sparkscale.observe.status import Query
-from tests.autoscale.measuring import HOLD, UP, Minutes
-from tests.fakes import QUERY
+from dagster_sparkscale.observe.status import Executor, Query, StageTimes, TaskTimes
+from tests.autoscale.measuring import HOLD, STREAM, UP, Minutes
+from tests.fakes import QUERY, scaled, structured
 
 
 def test_more_executors_that_bring_nothing_are_taken_back_until_they_are_gone() -> None:
@@ -33,6 +33,55 @@ def test_a_further_scale_up_is_measured_with_the_first_one() -> None:
     assert minutes.pass_(6, policy=further, removing=1) == further
     assert "a whole window" in minutes.pass_(8).reason
     assert minutes.pass_(8).reason.startswith("8 executors brought 0% of what they should over 4")
+
+
+def test_batches_of_another_size_leave_it_open_until_they_have_the_old_one() -> None:
+    minutes = Minutes().scaled_up()
+    held = minutes.pass_(6, seconds=11, records=650)
+    assert held == replace(
+        HOLD,
+        reason=f"{HOLD.reason}; 6 executors brought 0% to 91% of what they should over 4: 62.5 -> "
+        "59.1 records per second of processing, R 1.60 -> 1.10: batches have another size, so it "
+        "stays",
+    )
+    assert isinstance(minutes.pass_(6), ScaleTo)
+
+
+def test_executors_have_to_be_there_for_a_window() -> None:
+    minutes = Minutes().scaled_up()
+    assert "a whole window" in minutes.pass_(6, minutes=0.8).reason
+    assert isinstance(minutes.pass_(6, minutes=0.2), ScaleTo)
+
+
+def test_three_batches_are_enough() -> None:
+    minutes = Minutes().scaled_up()
+    minutes.now += 60
+    three = minutes.batches(6, 16, 1000)[1:]
+    minutes.now -= 60
+    assert minutes.pass_(6, batches=three).reason.startswith("6 executors brought 0% of")
+
+
+def test_it_goes_back_as_far_as_the_bounds_let_it() -> None:
+    least = scaled(max_executors=8, min_executors=5, min_gain=0.1)
+    undone = Minutes(stream=least).scaled_up().pass_(6)
+    assert isinstance(undone, ScaleTo) and undone.target == 5
+    all_ = scaled(max_executors=8, min_executors=6, min_gain=0.1)
+    assert Minutes(stream=all_).scaled_up().pass_(6) == HOLD
+
+
+def test_the_cause_is_said_where_the_tasks_show_it() -> None:
+    few = TaskTimes(60.0, stages=(StageTimes(7, 1000, 4000),) * 3)
+    cores = tuple(Executor(str(n), "host", 2) for n in range(6))
+    undone = Minutes().scaled_up().pass_(6, tasks=few, executors=cores)
+    assert "; the longest stage of a batch has 7 tasks for 12 slots" in undone.reason
+    two = STREAM.model_copy(update={"executor_cores": 2, "spark_conf": {"spark.task.cpus": "2"}})
+    undone = Minutes(stream=two).scaled_up().pass_(6, tasks=few, executors=cores)
+    assert "; the cause is not known: its tasks take equally long" in undone.reason
+
+
+def test_a_stream_without_a_policy_has_nothing_to_measure() -> None:
+    minutes = Minutes(stream=structured())
+    assert minutes.pass_(4, policy=UP) == UP and not minutes.learned
 
 
 def test_a_scale_down_goes_on() -> None:
