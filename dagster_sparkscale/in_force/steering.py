@@ -60,10 +60,7 @@ class Entry:
     def ends(self, now: float) -> str:
         """Until when it stands, for people."""
         until = self.steered.until
-        if until is None:
-            return "until it is resumed"
-        today = clock(until, now)
-        return f"until {today} UTC" if len(today) == len("14:00") else f"until {clock(until)}"
+        return "until it is resumed" if until is None else f"until {_when(until, now)}"
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,17 @@ def _of_calendar(spells: Iterable[Spell]) -> dict[Kind, Steered]:
     return entries
 
 
+def _when(at: float, now: float) -> str:
+    """A moment, with its day where that is not today: `14:00 UTC`."""
+    today = clock(at, now)
+    return f"{today} UTC" if len(today) == len("14:00") else clock(at)
+
+
 def _ahead(moment: Moment, now: float) -> str:
     """What a calendar says next and from when, for people."""
     entries = _of_calendar(moment.following).items()
     said = [Entry(kind, "calendar", steered).in_words(now) for kind, steered in entries]
-    return f"from {clock(moment.until, now)} UTC on: {', '.join(said) or 'as declared'}"
+    return f"from {_when(moment.until, now)} on: {', '.join(said) or 'as declared'}"
 
 
 def in_force(record: Record | None, stream: Stream, now: float) -> Steering:

@@ -275,13 +275,13 @@ class TestTheCalendar:
     def test_it_says_what_holds_until_when_and_what_is_ahead(self) -> None:
         before, during, after = self.at(0), self.at(9), self.at(11)
         night = (
-            "bounds of at least 1 and at most 4 executors set by calendar until 11-16 08:00 UTC"
-            " (little comes in)"
+            "bounds of at least 1 and at most 4 executors set by calendar until "
+            "2023-11-16 08:00 UTC (little comes in)"
         )
         frozen = "frozen by calendar until 22:00 UTC (closing)"
         assert (before.lines, before.ahead) == ((), f"from 18:00 UTC on: {frozen}")
         assert (during.lines, during.ahead) == ((frozen, night), f"from 22:00 UTC on: {night}")
-        assert (after.lines, after.ahead) == ((night,), "from 11-16 08:00 UTC on: as declared")
+        assert (after.lines, after.ahead) == ((night,), "from 2023-11-16 08:00 UTC on: as declared")
 
     def test_it_decides_as_an_entry_of_a_person_does(self) -> None:
         said = "frozen by calendar until 22:00 UTC (closing), the policy would go to 3"
