@@ -13,6 +13,7 @@ import pytest
 
 import dagster_sparkscale
 from dagster_sparkscale import private_dagster
+from dagster_sparkscale.declare.calendar import Window
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import STREAMS
 from tests.in_memory.cluster import World
@@ -138,3 +139,9 @@ def test_without_one_the_command_line_says_so_in_a_sentence(part: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"sparkscale: Dagster {dg.__version__} lacks a part that this")
     assert part.rpartition(".")[2] in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_without_its_reader_of_cron_a_calendar_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dagster._utils.schedules", None)
+    with pytest.raises(RuntimeError, match="does not say when a cron schedule is: declare no cal"):
+        Window(cron="59 23 31 7 *", duration="1h", freeze=True)

@@ -165,11 +165,13 @@ class Calendar(Declaration):
             now: seconds since the epoch.
         """
         # Windows change a few times a day, and a thousand streams ask each minute.
-        last = self._last
-        if not last or not last[0].at <= now < last[0].until:
-            until = min(self._flip(window, now) for window in self.windows)
-            last[:] = [Moment(now, self._holding(now), until, self._holding(until))]
-        return last[0]
+        for moment in self._last:
+            if moment.at <= now < moment.until:
+                return moment
+        until = min(self._flip(window, now) for window in self.windows)
+        moment = Moment(now, self._holding(now), until, self._holding(until))
+        self._last[:] = [moment]
+        return moment
 
     def misfits(self, least: int, ceiling: int | None, scaled: bool) -> Iterator[str]:
         """What is wrong with it for a stream, as lines that name the stream's field.
