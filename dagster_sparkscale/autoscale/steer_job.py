@@ -81,17 +81,14 @@ def _line(request: SteerRequest, ended: Sequence[str], now: Steering) -> str:
     if request.action == RESUME:
         said = [f"ended: {line}" for line in ended] or ["nothing to resume"]
         return "; ".join([*said, *(f"still in force: {line}" for line in now.lines)])
-    entry = next(each for each in now.entries if (each.kind, each.source) == _by_hand(request))
+    by_hand = (each for each in now.entries if each.source == "person")
+    entry = next(each for each in by_hand if each.kind == request.action)
     said = [now.in_words(entry), resume_it(request.stream, entry.kind)]
     said += [f"ended: {line}" for line in ended]
     if now.decisive not in (None, entry) and entry.kind != "bounds":
         assert now.decisive is not None
         said.append(f"counts before it: {now.in_words(now.decisive)}")
     return "; ".join(said)
-
-
-def _by_hand(request: SteerRequest) -> tuple[str, str]:
-    return request.action, "person"
 
 
 STEER_STREAM: Operation[SteerConfig, Any] = Operation(
