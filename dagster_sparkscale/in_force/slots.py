@@ -14,6 +14,8 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.observe.end_report import Slots
+from dagster_sparkscale.observe.evaluate import REAL_TIME
+from dagster_sparkscale.observe.status import Query
 
 
 def declared(stream: Stream) -> int | None:
@@ -90,6 +92,21 @@ def out_of_reach(stream: Stream, driver: Driver) -> str | None:
         f"realtime=RealTime(slots={needed}), or give a query that has no state yet fewer "
         "spark.sql.shuffle.partitions"
     )
+
+
+def lacking_for(stream: Stream, query: Query, partitions: int) -> str | None:
+    """Why a real-time query can't have so many partitions of state, each of which needs a task slot
+    beside those for its source; None: it can, or it is none."""
+    if query.trigger != REAL_TIME:
+        return None
+    needed, each = partitions + (query.source_shards or 1), stream.tasks_at_a_time
+    most, slots = stream.bounds.maximum, declared(stream)
+    why = f"the real-time query {query.name!r} would need {needed} task slots at once, or more"
+    if most is not None and executors_for(needed, each) > most:
+        return f"{why}, and {most} executors have {most * each}: raise max_executors first"
+    if slots is not None and needed > slots:
+        return f"{why}, and realtime.slots = {slots}: declare as many first, and restart the stream"
+    return None
 
 
 def _known(number: int | None) -> str:

@@ -16,7 +16,9 @@ SILENT_AFTER = 3
 WARM_UP = 30.0
 """Seconds that a query's first batch in a driver may take beyond its interval before it counts as
 overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
-UNPACED = ("real time", "continuous")
+REAL_TIME = "real time"
+"""The trigger of a query in real-time mode, as a status has it."""
+UNPACED = (REAL_TIME, "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 
 

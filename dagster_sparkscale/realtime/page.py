@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.realtime import executors_for
 from dagster_sparkscale.in_force import slots
+from dagster_sparkscale.observe.evaluate import REAL_TIME
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.status import Status
 
 _MARK = "task slots"
-_UNPACED = "real time"
-"""How a status calls the trigger of a query in real-time mode."""
 
 
 def busy(status: Status) -> str | None:
@@ -58,7 +57,7 @@ def _needed(situation: Situation) -> int | None:
 
 
 def _run(status: Status) -> bool:
-    return any(query.active and query.trigger == _UNPACED for query in status.queries)
+    return any(query.active and query.trigger == REAL_TIME for query in status.queries)
 
 
 def _slots(status: Status, cores_per_task: int) -> int | None:

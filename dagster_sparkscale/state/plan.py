@@ -13,6 +13,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.spark.releases import is_before
 from dagster_sparkscale.driver.state.plans import StatePlan
+from dagster_sparkscale.in_force.slots import lacking_for
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
@@ -271,6 +272,8 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
     if found.after != found.before:
         if why_not := state.groups.why_not(after, state.plain_hash):
             raise _No(f"partitions = {after}: {why_not}")
+        if lacking := lacking_for(stream, query, after):
+            raise _No(f"partitions = {after}: {lacking}")
         if not asked.again:
             _refuse_to_repeat(status, found)
     return found

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.state.plans import StatePlan
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.observe.end_report import Slots
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, end_report, local_driver, stop_report
@@ -103,3 +104,23 @@ def test_a_batch_that_is_cut_is_told_though_both_logs_end_with_the_same(
 def numbers(folder: Path, log: str) -> list[str]:
     """The batches in a log of the checkpoint."""
     return [each.name for each in (folder / "checkpoint" / log).iterdir() if each.name.isdigit()]
+
+
+@pytest.mark.clusters
+def test_the_state_of_a_real_time_query_is_changed(tmp_path: Path) -> None:
+    plan = StatePlan("down", partitions=2, key_groups=4, queries=("live",))
+    settings = {**STATE, "spark.master": "local[6]", KEY_GROUPS: 4}
+    for number, more in enumerate([{}, {PLAN: plan.to_json()}]):
+        folder = tmp_path / f"driver-{number}"
+        with local_driver(
+            folder, PROGRAM, str(tmp_path), "keyed", settings={**settings, **more}
+        ) as driver:
+            seen = driver.wait(lambda s: s.batches and s.batches[-1].records, "a batch with rows")
+            driver.stop()
+            assert driver.exit_code() == 0
+            (query,) = stop_report(driver).queries
+            assert query.drained
+    (change,) = seen.reconfigurations or ()
+    assert (change.outcome, change.before, change.after) == ("changed", 4, 2), change
+    (live,) = seen.queries
+    assert live.state is not None and live.state.partitions == 2

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.driver.state.plans import plan_of
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.plan import Asked, Barred, PartitionChange, Settled, aim
@@ -47,6 +49,27 @@ class TestRefusals:
     @pytest.mark.parametrize("phase", ["starting", "stopping", "ended"])
     def test_a_driver_that_comes_or_goes(self, phase):
         assert refused(phase=phase) == f"'clicks': its driver is {phase}: try again when it runs"
+
+    @pytest.mark.parametrize(
+        ("fields", "why"),
+        [
+            (
+                {"autoscale": RatioPolicy(max_executors=8)},
+                "partitions = 8: the real-time query 'counts' would need 9 task slots at once, or "
+                "more, and 8 executors have 8: raise max_executors first",
+            ),
+            (
+                {"realtime": RealTime(slots=6)},
+                "partitions = 8: the real-time query 'counts' would need 9 task slots at once, or "
+                "more, and realtime.slots = 6: declare as many first, and restart the stream",
+            ),
+        ],
+    )
+    def test_a_real_time_query_without_slots_for_it(self, fields, why):
+        live = replace(kept_by(), trigger="real time")
+        assert refused(stateful().model_copy(update=fields), live) == why
+        enough = {"realtime": RealTime(slots=9)}
+        assert changed(stateful().model_copy(update=enough), live).plan.partitions == 8
 
     def test_a_change_in_progress(self):
         told = refused(reconfigurations=(change(step="rewriting"),), phase="starting")

@@ -134,11 +134,18 @@ class Ending:
         except Exception:
             planned = done = None
         if self._logs_late:
-            repeats = self._deactivated and unwritten(done, self._last_completed())
-            return StoppedQuery(self.name, self._deactivated and not repeats, done, repeats)
+            return self._outcome_of_late_logs()
         if planned is None:  # before its first batch, or its checkpoint was a temporary one
             return StoppedQuery(self.name, self._deactivated)
         return StoppedQuery(self.name, planned == done, done)
+
+    def _outcome_of_late_logs(self) -> StoppedQuery:
+        try:
+            done, completed = _latest_on_disk(self._execution.commitLog()), self._last_completed()
+        except Exception:
+            return StoppedQuery(self.name, None if self._deactivated else False)
+        repeats = self._deactivated and unwritten(done, completed)
+        return StoppedQuery(self.name, self._deactivated and not repeats, done, repeats)
 
     def _last_completed(self) -> int | None:
         """The last batch that the query has completed, by its own progress; None: it tells none."""
@@ -172,3 +179,8 @@ def unwritten(done: int | None, completed: int | None) -> bool:
 def _latest(log: Any) -> int | None:
     found = log.getLatestBatchId()
     return int(found.get()) if found.isDefined() else None
+
+
+def _latest_on_disk(log: Any) -> int | None:
+    """The last batch in a log, without those that an asynchronous one keeps in memory alone."""
+    return max(map(int, log.listBatchesOnDisk()), default=None)

@@ -230,6 +230,7 @@ ENDING = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.state",
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.offsetLog",
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.commitLog",
+        "org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.listBatchesOnDisk",
     ),
 )
 DRAIN = Feature(

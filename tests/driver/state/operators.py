@@ -256,5 +256,6 @@ VARIANTS = {
     "format-2": _FORMAT_2,
     "format-2-changelogs": {**_FORMAT_2, _CHANGELOGS: "true"},
     "changelogs": {_CHANGELOGS: "true"},
+    "offset-log-2": {"spark.sql.streaming.offsetLog.formatVersion": "2"},
 }
 """Settings of Spark that have state stored in other forms."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.driver.running import environment
+from tests.driver.state.operators import VARIANTS
 from tests.waiting import patience
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
@@ -56,4 +57,9 @@ def check(told: Any, numbers: list[int], begin: int = 4) -> None:
 @pytest.mark.parametrize("operator", ["left_join", "aggregation"])
 def test_results_are_the_same_after_a_change_up_and_one_down(tmp_path, operator):
     (told,) = twins(tmp_path, "16,2", operator)
+    check(told, [16, 2])
+
+
+def test_results_are_the_same_with_the_second_format_of_the_offset_log(tmp_path):
+    (told,) = twins(tmp_path, "16,2", "aggregation", settings=VARIANTS["offset-log-2"])
     check(told, [16, 2])
