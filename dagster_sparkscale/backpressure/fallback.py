@@ -34,10 +34,11 @@ def is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterE
     try:
         record = cluster.store().read(stream)
     except ClusterError as unknown:
-        raise NotDone(
+        what = (
             f"{stream!r}: whether these limits are set can't be told ({unknown}); if so, they stay "
-            f"set. The start with them was not seen through: {error}"
-        ) from error
+            "set. The start with them was not seen through: "
+        )
+        raise NotDone(WithRemedy(what, str(error))) from error
     return record is not None and _is_same(record.tuning, tuning)
 
 
@@ -65,10 +66,11 @@ def go_back(
 
     def back(record: Record) -> Record:
         if record.tuning is None or not _is_same(record.tuning, tuning):
-            raise NotDone(
+            what = (
                 f"{stream.name!r}: a start with these limits failed, and others were set in the "
-                f"meantime. It failed of: {error}"
+                "meantime. It failed of: "
             )
+            raise NotDone(WithRemedy(what, str(error)))
         why = " ".join(str(error).split())[:300]
         before = looked.record.tuning
         if before is not None:  # but for what a person has set since

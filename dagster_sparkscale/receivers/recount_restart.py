@@ -111,10 +111,12 @@ def go_back(
     def back(record: Record) -> Record:
         # One that has run has received something by now.
         if record.epoch > before.epoch + 1:
-            raise NotDone(f"{stay}, as driver {record.epoch} runs with them, or has: {error}")
+            as_runs = f"{stay}, as driver {record.epoch} runs with them, or has: "
+            raise NotDone(WithRemedy(as_runs, str(error)))
         # As before: the new one was never remembered, and the driver has ended all the same.
         if record.receivers_generation not in (story.generation, before.receivers_generation):
-            raise NotDone(f"{said} by this run, but by another since. It failed of: {error}")
+            by_another = f"{said} by this run, but by another since. It failed of: "
+            raise NotDone(WithRemedy(by_another, str(error)))
         return put_back(record, before)
 
     start = Start(cause=KEPT, unless_stopped=True, start_wait=0.0)

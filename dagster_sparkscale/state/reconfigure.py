@@ -211,10 +211,11 @@ def _without_the_plan(
         newest = cluster.find(stream.name)
         if newest is not None and newest.epoch != now.epoch:
             return newest  # it has ended already
-        raise NotDone(
+        what = (
             f"{cut}, and none could be started to undo what was begun; the next start does it. It "
-            f"failed of: {error}"
-        ) from None
+            "failed of: "
+        )
+        raise NotDone(WithRemedy(what, str(error))) from None
 
 
 def _faults(following: Following) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from dagster_sparkscale.backpressure import apply, set_limits
 from dagster_sparkscale.backpressure.apply import CAUSE
+from dagster_sparkscale.backpressure.fallback import go_back
 from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, Overtaken, StaleEpoch
@@ -19,6 +20,7 @@ from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dagster_sparkscale.observe.status import Limit
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from tests.backpressure.applied import (
     LIVE,
     STREAM,
@@ -169,6 +171,14 @@ class TestBeforeItIsPutBack:
         assert "and others were set in the meantime. It failed of: driver 2 of 'clicks'" in said
         assert record(world).tuning == theirs
         assert causes(world) == ["manual", CAUSE]
+
+    def test_what_a_person_is_to_do_about_the_start_stays_data(self, world: World) -> None:
+        error = NotDone(WithRemedy("it is held: ", Remedy.STOP))
+        other = tuned_before(STREAM, by="run 2", settings={SETTING: "7000"})
+        looked = look(world.cluster, STREAM, Requester("a test"), [], None, now=time.time())
+        with pytest.raises(NotDone, match="others were set in the meantime") as failed:
+            go_back(world.cluster, STREAM, looked, other, error, Requester("a test"))
+        assert WithRemedy(str(failed.value)).advises
 
     def test_a_limit_that_a_person_sets_meanwhile_stands_and_bars_no_way_back(self) -> None:
         world = World(on_submit=lambda kept: setattr(kept, "limits", (Limit("clicks", QUERY),)))

@@ -7,6 +7,7 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.requests import NotDone
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.follow import OutOfTime
 from tests.state.following import STREAM, Run, submissions
 from tests.state.saying import change, dies, kept_by, plays, runs, tells
@@ -117,15 +118,16 @@ class TestKilledInTheMiddle:
 
     def test_no_second_one_can_be_launched(self, world):
         def gone():
-            raise ClusterError("no master")
+            raise ClusterError(WithRemedy("no master, so ", Remedy.STOP))
 
         def last_act(kept, id):
             world.on_prepare = gone
             dies(world)(kept, id)
 
         plays(world, [last_act])
-        with pytest.raises(NotDone, match="It failed of: no master"):
+        with pytest.raises(NotDone, match="It failed of: no master") as failed:
             Run(world)
+        assert WithRemedy(str(failed.value)).advises
 
     def test_one_that_somebody_has_stopped_stays_stopped(self, world):
         plays(world, [tells(change(step="rewriting")), dies(world, DriverState.STOPPED)])

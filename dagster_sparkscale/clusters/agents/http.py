@@ -6,8 +6,8 @@ import must cost next to nothing: this is `http.client`, with connections kept o
 What must not change: nothing is sent, the token least of all, before the other side has proven that
 it holds the key of the certificate that was given to the driver; no proxy is ever used (an agent on
 the loopback must not be asked through one) and no redirect followed (the token would travel with
-it); the token shows in no text, error or
-repr; an answer is bounded in size and time; no answer is AgentUnreachable, never a made-up status.
+it); the token shows in no text, error or repr; an answer is bounded in size and time; no answer is
+AgentUnreachable, never a made-up status.
 """
 
 import json

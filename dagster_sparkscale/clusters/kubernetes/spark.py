@@ -35,7 +35,7 @@ def settings_in_a_pod(
     common: Mapping[str, str],
     template: str | None = None,
 ) -> dict[str, str]:
-    """All settings of the driver that is called so.
+    """All Spark settings of the driver of one start.
 
     Args:
         record: of this start.

@@ -53,7 +53,7 @@ class DoneBatch:
     interval_ms: int
     """The interval of its query."""
     inputs: tuple[Input, ...] = ()
-    """None of them if that is not known."""
+    """What each source gave it; empty if that is not known."""
     queues: bool = False
     """Whether batches are formed at each interval and wait for each other, as those of DStreams
     are. Others are planned when the one before is done."""

@@ -45,7 +45,7 @@ class NewQuery:
     """A query that the program is about to start."""
 
     session: Any
-    """The SparkSession that it is of."""
+    """The SparkSession that starts it."""
     options: Mapping[str, str]
     """The options of its writer."""
     table: str | None = None

@@ -20,8 +20,8 @@ WITHIN = 2.0
 
 
 class EndReporter:
-    """Reports of a driver's end each time that there is more to report: nobody knows when it is
-    killed.
+    """Writes the end report of a driver anew each time that there is more to report: nobody knows
+    when it is killed.
 
     Args:
         announced: the file of its announcement. Beside it each part has a file of its own.

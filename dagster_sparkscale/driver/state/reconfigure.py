@@ -97,8 +97,8 @@ class Attempt:
     """Has the query's sink know that a batch writes nothing."""
 
     def carry_out(self) -> bool:
-        """Change the state, and returns whether what it came to is worth to be noted for the
-        drivers to come: it would come to the same again, or has been done.
+        """Change the state. Returns whether the outcome is to be noted for later drivers, as it was
+        done, or would come to the same again.
 
         Raises:
             InTheMiddle: the change failed, and can't be put back now.
