@@ -19,7 +19,10 @@ from dagster_sparkscale.driver.tasks.window import (
 )
 from dagster_sparkscale.driver.wire import ExecutorTimes, StageTimes
 
-intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
+intervals = st.lists(
+    st.tuples(st.integers(0, 90), st.integers(-1, 9)).map(lambda pair: (pair[0], sum(pair))),
+    max_size=12,
+)
 
 
 def stretch(began: float, ended: float, wall_ms: int = 0, **fields: object) -> Stretch:
@@ -40,11 +43,16 @@ def test_a_union_is_the_same_time_once(some: list[Interval]) -> None:
     together = union(some)
     assert moments(together) == moments(some)
     assert length(together) == len(moments(some))
+    # In order, and with time in between.
+    assert all(began < ended for began, ended in together)
+    assert all(one[1] < other[0] for one, other in pairwise(together))
 
 
 @given(intervals, intervals)
 def test_what_is_common_is_the_time_in_both(one: list[Interval], other: list[Interval]) -> None:
-    assert moments(common(union(one), union(other))) == moments(one) & moments(other)
+    both = common(union(one), union(other))
+    assert moments(both) == moments(one) & moments(other)
+    assert all(began < ended for began, ended in both)
 
 
 @given(st.lists(st.floats(0.1, 40), min_size=1, max_size=80))
@@ -66,6 +74,46 @@ def test_short_stretches_are_put_together_with_the_longest_of_their_stages() -> 
     assert (both.began, both.ended) == (0, 2) and both.jobs == ((0, 500), (1000, 1900))
     assert set(both.executors) == {ran("0", 3, 1400), ran("1", 1, 5)}
     assert both.stage is not None and both.stage.wall_ms == 900
+
+
+def test_stretches_of_their_share_of_the_minute_stay_apart() -> None:
+    found: tuple[Stretch, ...] = ()
+    for number in range(40):
+        found = add(found, stretch(1000 + 5.0 * number, 1005 + 5.0 * number), 60.0)
+    assert [each.began for each in found] == [1140 + 5.0 * number for number in range(12)]
+
+
+def test_a_batch_may_begin_and_end_with_the_stretches() -> None:
+    for batch, known in (((10, 20), 10), ((9, 20), None), ((10, 21), None)):
+        began, ended = batch
+        found = sums([stretch(0.01, 0.02)], [(began, ended)])
+        assert found is not None and found.batch_ms == known
+
+
+def test_what_is_not_known_of_one_part_is_not_known_of_both() -> None:
+    for one, other in ((None, ()), ((), None)):
+        [both] = add((stretch(0, 1, jobs=one),), stretch(1, 2, jobs=other), 60.0)
+        assert both.jobs is None and both.stage is None
+
+
+def test_stretches_are_summed_up() -> None:
+    found = sums(
+        [
+            stretch(10, 20.0004, 500, executors=(ran("0", 2, 900, 50), ran("1", 1, 450, 9))),
+            stretch(20.0004, 31),
+            stretch(31, 42.5, 700, executors=(ran("0", 3, 100, 7),)),
+        ],
+        [],
+    )
+    assert found is not None and found.seconds == 32.5
+    assert found.executors == (ran("1", 1, 450, 9), ran("0", 5, 1000, 57))
+    assert [each.wall_ms for each in found.stages] == [500, 700]
+
+
+def test_of_many_stages_the_latest_are_reported() -> None:
+    found = sums([stretch(n, n + 1, 100 + n) for n in range(20)], [])
+    assert found is not None
+    assert [each.wall_ms for each in found.stages] == [*range(108, 120)]
 
 
 def test_jobs_count_within_batches_that_lie_in_the_stretches_alone() -> None:
