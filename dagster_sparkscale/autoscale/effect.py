@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from dagster_sparkscale.capability import Running
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.in_force.limits import bounds_in_force
@@ -212,10 +213,14 @@ def _measured(situation: Running, up: ScaleUp) -> Gain | str | None:
     work = _work(situation, int(up.to))
     if isinstance(work, str):
         return work
-    bounds = bounds_in_force(situation.stream, situation.driver, situation.steering, seen.shards)
-    if up.executors <= bounds.pinned:
+    pinned = _bounds(situation).pinned
+    if up.executors <= pinned:
         return "receivers had taken all places"
-    return gain(up.work, work, up.executors, up.to, bounds.pinned)
+    return gain(up.work, work, up.executors, up.to, pinned)
+
+
+def _bounds(situation: Running) -> Bounds:
+    return bounds_in_force(situation.stream, situation.driver, situation.steering)
 
 
 def _work(situation: Running, executors: int) -> Work | str:
@@ -250,10 +255,9 @@ def _brought(situation: Running, up: ScaleUp, found: Gain) -> str:
 
 def _undone(situation: Running, up: ScaleUp, found: Gain) -> ScaleTo | None:
     """Go back to the executors of before; None: the bounds do not let it."""
-    policy, seen = situation.stream.autoscale, situation.evaluation
+    policy = situation.stream.autoscale
     assert policy is not None
-    bounds = bounds_in_force(situation.stream, situation.driver, situation.steering, seen.shards)
-    target = bounds.clamp(int(up.executors))
+    target = _bounds(situation).clamp(int(up.executors))
     if target >= up.to:
         return None
     cause = cause_of(situation.status, situation.stream.cores_per_task)

@@ -145,6 +145,31 @@ def test_one_that_never_came_is_forgotten() -> None:
     assert minutes.pass_(4, minutes=2) == HOLD and not minutes.learned
 
 
+def test_it_has_five_minutes_to_come_and_half_an_hour_to_be_measured() -> None:
+    minutes = Minutes()
+    minutes.pass_(4, policy=UP)
+    assert minutes.pass_(4, minutes=0) == HOLD and minutes.learned
+    assert minutes.pass_(4, minutes=5) == HOLD and minutes.learned
+    minutes.pass_(6, batches=(), minutes=25)
+    assert minutes.learned
+    minutes.pass_(6, batches=(), minutes=0.1)
+    assert not minutes.learned
+
+
+@pytest.mark.parametrize("executors", [4, 6])
+def test_a_clock_that_was_set_back_makes_it_forgotten(executors: int) -> None:
+    minutes = Minutes()
+    minutes.pass_(4, policy=UP)
+    minutes.pass_(executors, minutes=-1)
+    assert not minutes.learned
+
+
+def test_a_decision_for_what_is_there_already_begins_nothing() -> None:
+    minutes = Minutes()
+    minutes.pass_(4, policy=ScaleTo(4, "as it is"))
+    assert not minutes.learned
+
+
 def test_one_that_was_taken_back_is_forgotten() -> None:
     minutes = Minutes().scaled_up()
     assert minutes.pass_(4) == HOLD and not minutes.learned
