@@ -165,6 +165,16 @@ def test_a_slow_executor_is_known_by_its_other_tasks(
     assert cause(*stages).kind == kind
 
 
+def test_the_most_uneven_stage_is_the_example() -> None:
+    found = cause(*uneven(3), replace(LONG, tasks=9, median_ms=300, longest_ms=2400))
+    assert "the longest of 9 tasks of a stage took 2.4 s, 8.0 times the median" in found.text
+
+
+def test_an_executor_with_long_tasks_of_any_partition_and_fast_others_is_no_cause() -> None:
+    found = cause(*(replace(LONG, partition=n) for n in range(4)))
+    assert found.kind is None and "told apart" not in found.text
+
+
 def test_what_is_steady_of_neither_is_no_cause() -> None:
     single = [replace(each, executor_tasks=1, executor_ms=3000) for each in uneven()]
     assert cause(*(replace(each, partition=n) for n, each in enumerate(single))).kind is None
