@@ -22,7 +22,7 @@ from dagster_sparkscale.clusters.records.overtaking import START, Requester
 from dagster_sparkscale.clusters.records.owners import refuse_anothers
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.steering import in_force
+from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
@@ -208,6 +208,8 @@ class Operation(Generic[C, D]):
     None: nothing decides it, people do."""
     of_one_driver: bool = False
     """Whether a driver that was started later than it was asked for has no need of it."""
+    recovers: bool = False
+    """Whether it is carried out by itself though the stream is frozen or advised only."""
     lease_wait: float | None = None
     """Seconds to wait for another operation to end; None: `LEASE_WAIT`."""
 
@@ -265,6 +267,8 @@ def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
         if not run.config.takes_anothers:
             record = run.cluster.store().read(run.name)
             refuse_anothers(record, run.stream, run.requester.owner)
+            if run.requester.decided and not operation.recovers:
+                refuse_if_barred(in_force(record, run.stream, time.time()))
         requester = replace(run.requester, of_one_driver=operation.of_one_driver)
         if operation.lease_wait is not None:
             requester = replace(requester, lease_wait=operation.lease_wait)

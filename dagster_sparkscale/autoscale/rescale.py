@@ -20,12 +20,14 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.clusters.records.leases import Lease, steer
 from dagster_sparkscale.clusters.records.overtaking import Requester
+from dagster_sparkscale.clusters.records.steering import EFFECT, Steered, with_entry
 from dagster_sparkscale.clusters.requests import Refused, alive, ask, gone
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.in_force import receiver_counts, slots
-from dagster_sparkscale.in_force.steering import allowed, in_force
+from dagster_sparkscale.in_force.steering import allowed, in_force, refuse_rescale_if_barred
 from dagster_sparkscale.observe.receivers import active, away, in_words, relaunched_since, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -44,6 +46,8 @@ class RescaleRequest:
     wait: float = 120.0
     """Seconds to wait for the executors to come or go."""
     reason: str = ""
+    not_again: float = 0.0
+    """Seconds for which the autoscaler asks for no more than the target; 0: it is free."""
 
 
 @dataclass
@@ -188,16 +192,19 @@ def _request(
         )
     bounds = stream.bounds_for(None, receiver_counts.of_driver(driver))
     reach = slots.bounds(stream, driver.record, until_restart(driver.declared, bounds))
-    target = target_of(
-        request,
-        allowed(reach, in_force(driver.record, stream, time.time())),
-        before.registered - before.removing,
-    )
+    steering = in_force(driver.record, stream, time.time())
+    staying = before.registered - before.removing
+    target = target_of(request, allowed(reach, steering), staying)
+    if requester.decided:
+        refuse_rescale_if_barred(steering, target, before.requested, reach)
     leaving = f", of which {before.removing} are leaving" if before.removing else ""
     requester.tell(
         f"before: {before.registered} registered{leaving}, {before.requested} requested; "
         f"requesting {target}"
     )
+    if request.not_again:
+        # First: cut off between the two, the next evaluation goes back to what was before.
+        _bound(cluster, stream, target, request, requester)
     asked = cluster.change(driver, SetExecutors(target), lease=lease)
     story = Rescaled(
         driver=driver,
@@ -210,6 +217,21 @@ def _request(
         seen_before=before,
     )
     return story, before.source_shards
+
+
+def _bound(
+    cluster: ClusterManager,
+    stream: Stream,
+    target: int,
+    request: RescaleRequest,
+    requester: Requester,
+) -> None:
+    """Have the autoscaler ask for no more than the target for a while."""
+    now = time.time()
+    who = "the autoscaler" if requester.decided else requester.name
+    entry = Steered(who, request.reason, now, now + request.not_again, maximum=target)
+    steer(cluster.store(), stream.name, lambda found: with_entry(found, EFFECT, entry, now))
+    requester.tell(f"at most {target} for {in_units(request.not_again)}")
 
 
 def _pin(

@@ -1,13 +1,10 @@
 """The operation `rescale`: decided by a policy, or by hand from the launchpad."""
 
-import time
 from typing import Any
 
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Rescaled, RescaleRequest, rescale
-from dagster_sparkscale.clusters.records.leases import steer
-from dagster_sparkscale.clusters.records.steering import EFFECT, Steered, with_entry
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.durations import in_units
@@ -48,7 +45,8 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
 def _carry_out(run: Run[RescaleConfig]) -> Report:
     config = run.config
     request = RescaleRequest(
-        run.name, config.target, config.delta, config.wait_seconds, config.reason
+        *(run.name, config.target, config.delta, config.wait_seconds, config.reason),
+        config.not_again_seconds,
     )
     story = rescale(run.cluster, run.stream, request, run.requester)
     line = (
@@ -62,7 +60,7 @@ def _carry_out(run: Run[RescaleConfig]) -> Report:
     if story.steering:
         line += f"; {story.steering}"
     if config.not_again_seconds:
-        line += f"; {_bounded(run, story)}"
+        line += f"; at most {story.target} for {in_units(config.not_again_seconds)}"
     if story.failed:
         line += f"; {'; '.join(story.notes)}"
     return Report(
@@ -95,16 +93,6 @@ def _of_receivers(story: Rescaled) -> dict[str, Any]:
         "receivers_of_executors": story.spread_after,
         "relaunches": rows(story.relaunches),
     }
-
-
-def _bounded(run: Run[RescaleConfig], story: Rescaled) -> str:
-    """Have the autoscaler ask for no more than the target for a while; returns that in words."""
-    now = time.time()
-    until = now + run.config.not_again_seconds
-    who = "the autoscaler" if run.requester.decided else run.requester.name
-    entry = Steered(who, run.config.reason, now, until, maximum=story.target)
-    steer(run.cluster.store(), run.name, lambda found: with_entry(found, EFFECT, entry, now))
-    return f"at most {story.target} for {in_units(run.config.not_again_seconds)}"
 
 
 RESCALE = Operation(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dagster_sparkscale.clusters.errors import Overtaken
 from dagster_sparkscale.clusters.records.steering import (
     EFFECT,
     KINDS,
@@ -183,6 +184,42 @@ def allowed(bounds: Bounds, steering: Steering) -> Bounds:
     size = bounds.within_reach(pin.steered.size or bounds.minimum)
     maximum = None if bounds.maximum is None else max(bounds.maximum, size)
     return replace(bounds, minimum=min(bounds.minimum, size), maximum=maximum)
+
+
+def refuse_if_barred(steering: Steering) -> None:
+    """Refuse what was decided before its stream was frozen, or advised only.
+
+    Raises:
+        Overtaken: it is so by now.
+    """
+    _overtaken_by(steering.barring, steering)
+
+
+def refuse_rescale_if_barred(
+    steering: Steering, target: int, requested: int | None, bounds: Bounds
+) -> None:
+    """Refuse a rescale that was decided before its stream was steered. A pin bars none that leads
+    towards its size.
+
+    Args:
+        requested: the number that the driver has as its target; None: not known.
+        bounds: as far as the driver can have executors.
+
+    Raises:
+        Overtaken: it is steered by now.
+    """
+    entry = steering.decisive
+    if entry is not None and entry.kind == "pin" and entry.steered.size is not None:
+        size = bounds.within_reach(entry.steered.size)
+        now = size if requested is None else requested
+        if min(now, size) <= target <= max(now, size):
+            return
+    _overtaken_by(entry, steering)
+
+
+def _overtaken_by(entry: Entry | None, steering: Steering) -> None:
+    if entry is not None:
+        raise Overtaken(f"since it was decided, the stream is {steering.in_words(entry)}")
 
 
 def steer(

@@ -111,6 +111,7 @@ RESTART = Operation(
     RestartConfig,
     _restart,
     expires=False,
+    recovers=True,
     config_for=_recovery,
 )
 

@@ -21,6 +21,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, ask, gone
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import moves, no_room, placement
@@ -129,6 +130,8 @@ def _next(
     """The driver, what it tells, and the move that is due; None: none is."""
     asking = requester if story is None else requester.about(story.driver.epoch)
     driver = running(cluster, stream.name, asking)
+    if requester.decided:
+        refuse_if_barred(in_force(driver.record, stream, time.time()))
     status = cluster.status(driver, window=0)
     if request.by_hand:
         return driver, status, by_hand(request, status)

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+import pytest
+
+from dagster_sparkscale.autoscale import rescale
 from dagster_sparkscale.clusters.records.leases import steer
 from dagster_sparkscale.clusters.records.steering import EFFECT, resumed
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.steering import in_force
 from dagster_sparkscale.observe.status import StageTimes, TaskTimes
 from tests.fakes import batch, scaled
+from tests.in_memory.cluster import MemoryCluster
 from tests.in_memory.driver import Kept
 from tests.watch.deployment import Deployment, Tick, overload
 
@@ -152,3 +156,28 @@ def test_without_a_least_gain_nothing_is_measured(clock) -> None:
     for _ in range(3):
         held = story.minute()
         assert not held.requests and "brought" not in held.decided()
+
+
+@pytest.mark.parametrize("cut_off", ["before it asks", "while it follows"])
+def test_a_run_that_is_cut_off_goes_back_or_the_next_one_does(
+    clock, monkeypatch: pytest.MonkeyPatch, cut_off: str
+) -> None:
+    story = Story(clock)
+    story.scaled_up()
+    (request,) = story.minute().requests
+
+    def killed(*_: object, **__: object) -> None:
+        raise RuntimeError("its process is gone")
+
+    place = (MemoryCluster, "change") if cut_off == "before it asks" else (rescale, "_follow")
+    monkeypatch.setattr(*place, killed)
+    with pytest.raises(RuntimeError, match="its process is gone"):
+        story.deployed.run(request)
+    monkeypatch.undo()
+    story.kept.registered = story.kept.requested
+    tick = story.minute()
+    if cut_off == "before it asks":
+        assert story.carried_out(tick).startswith("scale to 4: ")
+        tick = story.minute()
+    assert not tick.requests and story.kept.requested == 4
+    assert "4 executors are the maximum (bounds of at most 4 " in tick.decided()

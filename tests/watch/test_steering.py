@@ -265,3 +265,37 @@ class TestBesideOperations:
             tags={STREAM_TAG: "clicks", CLUSTER_TAG: "spark_cluster", OPERATION_TAG: "steer"},
         )
         assert deployed.tick().decided().startswith("scale to 5: ")
+
+
+class TestARunThatWaits:
+    """A run was asked for, and the stream was steered before it began."""
+
+    @pytest.mark.parametrize(
+        ("action", "config", "done"),
+        [
+            ("freeze", {}, False),
+            ("pause", {}, False),
+            ("advise", {}, False),
+            ("pin", {"size": 2}, False),
+            ("pin", {"size": 6}, True),
+            ("bounds", {"maximum": 6}, True),
+        ],
+    )
+    def test_it_does_what_the_stream_is_steered_to_at_most(
+        self, deployed: Deployment, action: str, config: dict[str, int], done: bool
+    ) -> None:
+        kept = overload(deployed)
+        (request,) = deployed.tick().requests
+        steer(deployed, action, **config)
+        result = deployed.run(request)
+        assert result.success
+        assert kept.requested == (5 if done else 2)
+        assert done or "since it was decided, the stream is " in str(story(result)["notes"])
+
+    def test_a_recovery_begins_though_the_stream_was_frozen(self, deployed: Deployment) -> None:
+        deployed.world.run(STREAM)
+        deployed.world.end("clicks", ended_at=1.0)
+        (request,) = deployed.tick().requests
+        steer(deployed, "freeze")
+        assert deployed.run(request).success
+        assert deployed.world.streams["clicks"].driver.epoch == 2
