@@ -335,8 +335,7 @@ class TaskTimes:
     seconds: float
     """The time that this is about."""
     batch_ms: int | None = None
-    """How long a batch was in progress in that time, of those that have completed; two at a time
-    count once. None: not known."""
+    """How long a batch was in progress, two at a time counted once. None: not known."""
     job_ms: int | None = None
     """The part of that in which a job of Spark's ran; in the rest the driver was busy by itself.
     None: not known."""
