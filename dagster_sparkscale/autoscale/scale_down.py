@@ -9,7 +9,7 @@ executors may be of another size.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeGuard
 
 from pydantic import FiniteFloat
 
@@ -71,6 +71,8 @@ def scale_down(
     if window is None:
         return decision, asked
     if asked is None:
+        if present is None or not _removes(decision, present):
+            return decision, None
         return _not_known(decision, bounds, present, window), None
     behind = _behind(policy.max_lag, evaluation)
     wanted = decision.target if isinstance(decision, ScaleTo) else present
@@ -82,7 +84,7 @@ def scale_down(
             asked = asked.also(present, now, window)
     if wanted is not None:
         asked = asked.also(wanted, now, window)
-    if not isinstance(decision, ScaleTo) or not asked.sizes:
+    if not _removes(decision, present) or not asked.sizes:
         return decision, asked
     since, largest = asked.sizes[0]
     size = bounds.aim(largest)
@@ -100,11 +102,17 @@ def scale_down(
     return (Hold(reason) if held else ScaleTo(size, reason)), asked
 
 
-def _not_known(
-    decision: Hold | ScaleTo, bounds: Bounds, present: int | None, window: float
-) -> Hold | ScaleTo:
+def _removes(decision: Hold | ScaleTo, present: int | None) -> TypeGuard[ScaleTo]:
+    """Whether a decision may remove executors that are needed: more are none of it, whatever was
+    asked for before and never came to be; nor are those that were found not to help."""
+    if not isinstance(decision, ScaleTo) or decision.not_again_for:
+        return False
+    return present is None or decision.target < present
+
+
+def _not_known(decision: ScaleTo, bounds: Bounds, present: int, window: float) -> Hold | ScaleTo:
     """The decision where it is not known what was asked for before."""
-    if isinstance(decision, Hold) or present is None or bounds.aim(present) <= decision.target:
+    if bounds.aim(present) <= decision.target:
         return decision
     once = f"once no more has been needed for {in_units(window)}"
     return Hold(WithRemedy(f"would go to {decision.target} {once}: ", decision.reason))

@@ -9,7 +9,7 @@ from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.operations import STALE_AFTER
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.memory import Memory, StreamMemory
 
 
 def within(
@@ -63,13 +63,17 @@ def _executors(assessment: Assessment, memory: Memory) -> int:
     driver, evaluation = assessment.situation.driver, assessment.evaluation
     if evaluation is not None and evaluation.requested is not None:
         return max(evaluation.requested, evaluation.registered or 0)
-    known = memory.streams.get(assessment.stream)
-    last = known.told.requested if known is not None else None
+    known = memory.streams.get(assessment.stream, StreamMemory())
+    last, bounds = known.told.requested, assessment.situation.stream.bounds
     if driver is None:
-        # Never started, or it could not be looked at.
-        return (last or 0) if assessment.state == DriverState.UNKNOWN.value else 0
+        # Never started, or it could not be looked at; with a cursor that was lost it may have all.
+        may_run = assessment.state == DriverState.UNKNOWN.value
+        if may_run and last is None and (known.epoch is not None or not known.told.at):
+            return bounds.maximum or bounds.initial
+        return (last or 0) if may_run else 0
     gave_up = isinstance(assessment.decision, Hold) and assessment.decision.gave_up
     if driver.state is DriverState.STOPPED or gave_up:
         return 0
     remembered = driver.record.executors if driver.record is not None else None
-    return last or remembered or assessment.situation.stream.bounds.initial
+    # It may have been asked for another number since it was last told of.
+    return max(last or 0, remembered or 0) or bounds.initial

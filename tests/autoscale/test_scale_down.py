@@ -64,7 +64,7 @@ def test_it_is_the_largest_size_of_the_window_as_if_all_asks_were_kept(steps):
         largest = max(size for at, size in every if minute - at < 30)
         if target is None:
             assert came == HOLD
-        elif target >= largest:
+        elif target >= min(largest, present):
             assert came == decision
         else:
             assert isinstance(came, Hold) == (largest >= present)
@@ -93,6 +93,20 @@ def test_it_is_off_by_default():
 
 def test_more_executors_wait_for_nothing():
     assert after(to(9), asked_before((-1, 8)))[0] == to(9)
+
+
+@pytest.mark.parametrize("trouble", [{}, {"lag": 90.0}])
+def test_nor_do_they_where_what_was_asked_for_never_came_to_be(trouble):
+    # Held by a pin or a budget, or taken back by a person since.
+    assert after(to(5), asked_before((-1, 8)), requested=4, **trouble)[0] == to(5)
+    assert after(to(5), asked_before((-1, 8)), requested=5, **trouble)[0] == to(5)
+
+
+@pytest.mark.parametrize("trouble", [{}, {"lag": 90.0}, {"overdue": 2.0}])
+def test_executors_that_did_not_help_were_not_needed(trouble):
+    undone = ScaleTo(4, "8 executors brought 0%", not_again_for=3600.0)
+    assert after(undone, asked_before((-1, 8)), **trouble)[0] == undone
+    assert after(undone, None, **trouble)[0] == undone
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.stream import Stream
@@ -67,6 +68,31 @@ def test_what_does_not_run_keeps_its_cores_unless_it_is_stopped(
     both.world.end("orders", state, asked_to_stop_at=1.0 if free else None)
     both.cursor = with_decisions_due(both.cursor)
     assert both.tick().decided("clicks").startswith(f"scale to {7 if free else 5}: ")
+
+
+def test_what_was_asked_for_since_it_was_last_told_of_counts_where_nobody_answers(clock) -> None:
+    both = deployed(CLICKS, ORDERS, cores=12)
+    overload(both, CLICKS, executors=4, batch_seconds=7)
+    orders = overload(both, ORDERS, executors=5, batch_seconds=7)
+    both.tick()
+    assert both.by_hand("rescale", stream="orders", target=8, wait_seconds=0).success
+    orders.reachable = False
+    both.world.streams["clicks"].batch_seconds = 25
+    clock[0] += 60
+    assert "12 are taken (orders 8), and 3 more" in both.tick().decided("clicks")
+
+
+def test_a_stream_of_which_nothing_is_known_may_have_all_that_it_may(clock) -> None:
+    both = deployed(CLICKS, ORDERS, cores=12)
+    overload(both, CLICKS, executors=4)
+    overload(both, ORDERS, executors=8)
+
+    def fails(stream: str) -> None:
+        if stream == "orders":
+            raise ClusterError("its record can't be read")
+
+    both.world.on_find = fails  # and the cursor is lost
+    assert both.tick().decided("clicks").startswith("hold: the budget of the cluster is 12 cores, ")
 
 
 def with_decisions_due(cursor: str | None) -> str | None:
