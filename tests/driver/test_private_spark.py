@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from dagster_sparkscale.driver.batches.dstreams import DStreams
 from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverTracker
-from dagster_sparkscale.driver.spark import features
+from dagster_sparkscale.driver.spark import executions, features
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster
 
@@ -91,7 +91,7 @@ def test_when_a_trigger_began_is_told_by_3_5_too(kept: int, told: int | None) ->
     execution = SimpleNamespace(getLatestExecutionContext=absent)
     setattr(execution, f"{trait}$$currentTriggerStartTimestamp", lambda: kept)
     query = SimpleNamespace(streamingQuery=lambda: execution)
-    assert features.trigger_began(query) == told
+    assert executions.trigger_began(query) == told
 
 
 @pytest.mark.spark

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.spark.executions import most_rows, trigger_began
 from dagster_sparkscale.driver.spark.features import (
     EVENTS,
     INTERVAL,
@@ -14,8 +15,6 @@ from dagster_sparkscale.driver.spark.features import (
     TRIGGER,
     Feature,
     PrivateSpark,
-    most_rows,
-    trigger_began,
 )
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 

@@ -9,7 +9,6 @@ Not in it is the way into the JVM, without which there is no agent at all: `_act
 `_ensure_initialized`, `_jsc` and `_jvm` of pyspark's SparkContext, and `_jsparkSession`.
 """
 
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -256,8 +255,6 @@ KINESIS_DSTREAM = Feature(
     ),
 )
 
-_PROGRESS_OF_3_5 = "org$apache$spark$sql$execution$streaming$ProgressReporter"
-
 # What Java throws where a class or a member is not there, or not to be got at.
 _ABSENT = {
     "java.lang.AbstractMethodError",
@@ -354,49 +351,6 @@ def of_streaming(jvm: Any, package: str, name: str) -> Any:
         if not isinstance(found, JavaPackage):
             return found
     raise ImportError(f"this Spark has no {name} in org.apache.spark.sql.execution.streaming")
-
-
-def trigger_began(query: Any) -> int | None:
-    """When the trigger of a query that is in progress began, in milliseconds since the epoch; None
-    if not told.
-
-    Args:
-        query: its `StreamingQueryWrapper`.
-    """
-    execution = query.streamingQuery()
-    try:
-        began = int(execution.getLatestExecutionContext().currentTriggerStartTimestamp())
-    except Exception as error:
-        if not is_absent(error):
-            raise
-        # 3.5 keeps it in the query itself, in a field of a trait.
-        began = int(getattr(execution, _PROGRESS_OF_3_5 + "$$currentTriggerStartTimestamp")())
-    return began if began > 0 else None
-
-
-def most_rows(query: Any) -> float | None:
-    """How many records the options of its sources let a batch of a query have, all sources
-    together; infinity: as many as there are, or a limit that counts something else, as files. None:
-    not known yet.
-
-    Args:
-        query: its `StreamingQueryWrapper`.
-    """
-    limits = query.streamingQuery().uniqueSources().valuesIterator()
-    total: float | None = None
-    while limits.hasNext():
-        total = _rows(limits.next()) + (total or 0)
-    return total
-
-
-def _rows(limit: Any) -> float:
-    """The rows of an `org.apache.spark.sql.connector.read.streaming.ReadLimit`."""
-    kind = limit.getClass().getSimpleName()
-    if kind == "ReadMaxRows":
-        return float(limit.maxRows())
-    if kind == "CompositeReadLimit":
-        return min((_rows(each) for each in limit.getReadLimits()), default=math.inf)
-    return math.inf
 
 
 def check_version(context: Any) -> str:
