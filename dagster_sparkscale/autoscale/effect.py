@@ -141,7 +141,11 @@ def learn(situation: Running, decision: Decision) -> Mapping[str, float]:
         up = None
     staying, requested = situation.evaluation.staying, situation.evaluation.requested
     if isinstance(decision, ScaleTo) and requested is not None and decision.target > requested:
-        up = up or _begun(situation)
+        if situation.steering.of("pin") is not None:
+            return {}  # a person wants these, whatever they bring
+        if up is None or requested <= up.executors:
+            # Held since it was decided: what there was then is no measure any more.
+            up = _begun(situation) or up
         return {} if up is None else up.remembered
     if up is None:
         return {}

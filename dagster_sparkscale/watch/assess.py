@@ -111,7 +111,8 @@ def assess(
         faults=capabilities.faults(situation),
     )
     # A pin is a person's: it waits for no interval.
-    due = due or situation.evaluation is None or situation.steering.of("pin") is not None
+    pins = isinstance(decision, ScaleTo) and situation.steering.of("pin") is not None
+    due = due or situation.evaluation is None or pins
     waits = _waits(decision, operation, due)
     if waits is not None:
         decision = Hold(WithRemedy(f"{waits}; otherwise: {decision}: ", decision.reason))

@@ -115,6 +115,26 @@ def test_what_the_autoscaler_has_set_binds_no_person(clock) -> None:
     assert story.kept.requested == 6
 
 
+def test_what_a_person_has_pinned_is_not_measured(clock) -> None:
+    story = Story(clock)
+    pin = {"stream": "clicks", "action": "pin", "size": 6}
+    assert story.deployed.by_hand("steer", **pin).success
+    assert story.carried_out(story.minute()).startswith("scale to 6: pinned to 6 by ")
+    for _ in range(3):
+        assert "brought" not in story.minute().decided()
+    assert story.deployed.by_hand("steer", stream="clicks", action="resume").success
+    assert not story.minute().requests
+
+
+def test_one_that_waited_is_measured_by_what_there_was_when_it_was_asked_for(clock) -> None:
+    story = Story(clock)
+    assert story.minute(seconds=16).requests  # and its run has not begun
+    story.carried_out(story.minute(seconds=32))
+    story.minute(seconds=16)
+    held = story.minute(seconds=16)  # twice as fast as right before it
+    assert not held.requests and "brought" not in held.decided()
+
+
 def test_executors_that_help_stay(clock) -> None:
     story = Story(clock)
     story.scaled_up()

@@ -66,6 +66,15 @@ class TestPin:
         (request,) = deployed.tick().requests
         assert request.run_config["ops"]["rescale"]["config"]["target"] == 4
 
+    def test_what_is_no_pin_waits_for_its_interval_beside_one(self, deployed: Deployment) -> None:
+        deployed.world.run(STREAM)
+        steer(deployed, "pin", size=2)
+        moves = Capability("receivers", decide=lambda situation, held: MOVES)
+        found, of = look(deployed.world.cluster, STREAM, timeout=1.0), Capabilities(moves)
+        assert assess(STREAM, found, capabilities=of, now=0.0).decision is MOVES
+        held = assess(STREAM, found, capabilities=of, now=0.0, due=False).decision
+        assert held.reason.startswith("not due yet; otherwise: move receiver 0 ")
+
     def test_beyond_the_maximum_and_up_to_the_ceiling_it_is_carried_out(self) -> None:
         policy = RatioPolicy(min_executors=2, max_executors=3, ceiling=9)
         deployed = Deployment([structured(autoscale=policy)])
