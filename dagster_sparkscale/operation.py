@@ -40,7 +40,7 @@ class Streams:
         self.run_tags = run_tags or {}
         """Tags of the runs of its jobs, besides its own."""
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
-        self.Name = _choice(*self.by_name)
+        self.Name = choice(*self.by_name)
 
     def __iter__(self) -> Iterator[Stream]:
         return iter(self.by_name.values())
@@ -76,7 +76,7 @@ class Streams:
 
 
 @cache
-def _choice(*names: str) -> type[Enum]:
+def choice(*names: str) -> type[Enum]:
     """An enum of these names.
 
     It is called by them, for Dagster names nothing else where it refuses a value: "not in enum type

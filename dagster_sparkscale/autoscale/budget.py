@@ -72,6 +72,7 @@ def cuts(budget: Budget, shares: Sequence[Share]) -> dict[str, Cut]:
         has[stream.name] += more * cores
         if more == share.extra:
             continue
+        lacking = (share.extra - more) * cores
         tight = min(room, key=lambda scope: room[scope])
         reserved[tight] = max(stream.priority, reserved.get(tight, stream.priority))
         inside = [each.stream.name for each in shares if tight in budget.scopes(each.stream)]
@@ -80,7 +81,7 @@ def cuts(budget: Budget, shares: Sequence[Share]) -> dict[str, Cut]:
             share.executors + more,
             f"the budget of {named(tight)} is {budget.most(tight)} cores, "
             f"{has[stream.name] + sum(others.values())} are taken{_who(others)}, and "
-            f"{(share.extra - more) * cores} more are wanted",
+            f"{lacking} more {'is' if lacking == 1 else 'are'} wanted",
         )
     return found
 

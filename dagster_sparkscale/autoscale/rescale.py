@@ -126,9 +126,14 @@ def target_of(request: RescaleRequest, bounds: Bounds, registered: int) -> int:
         lower = "to go lower, change min_executors"
         if bounds.minimum == bounds.least and bounds.least_note:
             lower = f"lower it can't go: {bounds.least_note}"
+        elif bounds.minimum_note:
+            lower = bounds.minimum_note
         raise Refused(WithRemedy(least, Remedy.STOP_TO_RUN_NONE, f"; {lower}"))
     if bounds.maximum is not None and target > bounds.maximum:
         why = bounds.note or WithRemedy("to go higher, ", Remedy.RAISE_MAXIMUM)
+        if bounds.ceiling is not None and target <= bounds.ceiling:
+            pin = f"`sparkscale pin {request.stream} {target}` goes there without a restart"
+            why = WithRemedy(why, f"; its driver can have {bounds.ceiling}: {pin}")
         raise Refused(
             WithRemedy(f"{said}: {request.stream!r} has a maximum of {bounds.maximum}; ", why)
         )

@@ -120,9 +120,8 @@ def _outside_bounds(case: Case) -> ScaleTo | None:
     if (within := case.bounds.clamp(requested)) == requested:
         return None
     why = f"{requested} requested is outside the bounds {between(case.bounds)}"
-    if within > requested and within == case.bounds.least and case.bounds.least_note:
-        why = f"{why}: {case.bounds.least_note}"
-    return ScaleTo(within, why)
+    side = case.bounds.why_the_minimum if within > requested else case.bounds.note
+    return ScaleTo(within, f"{why}: {side}" if side else why)
 
 
 def _no_executor(case: Case) -> Hold | None:

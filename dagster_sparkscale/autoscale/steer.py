@@ -190,7 +190,7 @@ def _faults(request: SteerRequest, reach: Bounds) -> Iterator[str]:
         yield f"maximum = {high}: must be at least minimum = {low}"
     for kind in request.kinds:
         if kind not in KINDS:
-            yield f"kinds = {kind!r}: must be of {', '.join(KINDS)}"
+            yield f"kinds = {kind!r}: must be one of {', '.join(KINDS)}"
 
 
 def _unreachable(stream: str, executors: int, reach: Bounds) -> str | None:
@@ -199,8 +199,8 @@ def _unreachable(stream: str, executors: int, reach: Bounds) -> str | None:
         return f"must be at least {reach.least}, the fewest that {stream!r} can run with"
     if reach.ceiling is not None and executors > reach.ceiling:
         return (
-            f"must be at most {reach.ceiling}, for which the driver of {stream!r} was started; to "
-            "go higher, declare ceiling in its policy and restart it"
+            f"must be at most {reach.ceiling}, as many as a driver of {stream!r} can have; to go "
+            "higher, raise ceiling in its policy and restart it"
         )
     return None
 

@@ -7,7 +7,6 @@ can pin a stream while an operation holds it, or while nothing of it answers.
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from pydantic import Field
@@ -24,11 +23,13 @@ from dagster_sparkscale.clusters.records.leases import steer
 from dagster_sparkscale.clusters.records.overtaking import STEER
 from dagster_sparkscale.clusters.records.steering import Entries
 from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.in_force.steering import Steering, in_force
+from dagster_sparkscale.operation import choice
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Run
 
-Action = Enum("Action", {name: name for name in ACTIONS})  # type: ignore[misc]
+Action: Any = choice(*ACTIONS)
 
 
 class SteerConfig(OperationConfig):
@@ -61,6 +62,11 @@ def _carry_out(run: Run[SteerConfig]) -> Report:
         *(config.lasts, config.until, tuple(config.kinds)),
     )
     asker = Asker.of(run.requester, config.reason, time.time())
+    if request.action == "bounds" and stream.autoscale is None:
+        raise Refused(
+            f"bounds: {run.name!r} declares no autoscale, whose numbers they would replace; pin "
+            "sets its number of executors"
+        )
     reach = bounds_in_force(stream, run.cluster.find(run.name), Steering(asker.now))
 
     def change(entries: Entries) -> Entries:
@@ -70,9 +76,12 @@ def _carry_out(run: Run[SteerConfig]) -> Report:
 
     after = steer(run.cluster.store(), run.name, change)
     was, now = in_force(before, stream, asker.now), in_force(after, stream, asker.now)
-    ended = [line for line in was.lines if line not in now.lines]
+    gone = [each for each in was.entries if each not in now.entries]
+    ended = [was.in_words(each) for each in gone if each.source != "calendar"]
+    # What a person sets stands before the calendar's, which comes back.
+    behind = [was.in_words(each) for each in gone if each.source == "calendar"]
     return Report(
-        _line(request, ended, now),
+        "; ".join([_line(request, ended, now), *(f"in place of: {line}" for line in behind)]),
         {"action": request.action, "ended": ended, "steering": list(now.lines)},
     )
 

@@ -52,8 +52,7 @@ def down(why: str, bounds: Bounds, seen: Evaluation, scale_up_ratio: float) -> H
             return ScaleTo(
                 target, f"{requested} requested, of which {_present(seen)} -> {target}: {why}"
             )
-        needs = bounds.minimum == bounds.least and bounds.least_note
-        note = f": {bounds.least_note}" if needs else ""
+        note = f": {bounds.why_the_minimum}" if bounds.why_the_minimum else ""
         return Hold(f"{why}, but {bounds.minimum} is the minimum{note}")
     if target >= requested:  # more are there than were asked for: they go without our help
         return Hold(f"{why}; {requested} are requested already, {staying} are still registered")

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.usage import Usage, usage_by_day
 from dagster_sparkscale.operations import asset_key
@@ -51,6 +52,9 @@ def usage(where: Target, streams: tuple[str, ...], days: float, as_json: bool) -
         ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        click.echo(f"nothing was measured within {in_units(days * _DAY)}")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in _COLUMNS:

@@ -17,6 +17,8 @@ class Bounds:
     initial: int
     note: str | None = None
     """Why `maximum` is not the number that was declared, for people to read."""
+    minimum_note: str | None = None
+    """Why `minimum` is not the number that was declared, for people to read."""
     useful: int | None = None
     """Most executors that can work on a batch, as the sources tell now. No policy asks for more,
     but more are not out of bounds: a person may know better. None: not known."""
@@ -58,7 +60,14 @@ class Bounds:
             return self
         initial = max(self.initial, executors)
         least = max(self.least, executors)
-        return replace(self, minimum=executors, initial=initial, least=least, least_note=why)
+        bounds = replace(self, minimum=executors, initial=initial, least=least, least_note=why)
+        return replace(bounds, minimum_note=None)
+
+    @property
+    def why_the_minimum(self) -> str | None:
+        """Why no fewer than `minimum` may be, for people to read; None: so it is declared."""
+        needed = self.least_note if self.minimum == self.least else None
+        return needed or self.minimum_note
 
     def slower_on(self, executors: int, now: int) -> float:
         """How many times as long batches take on `executors` as on `now`: they have the places

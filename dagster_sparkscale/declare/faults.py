@@ -132,6 +132,8 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
         limit, words = _LIMITS[kind]
         value = context[limit]
         return f"{words} {value if isinstance(value, str) else f'{value:g}'}"
+    if kind == "too_short":
+        return "one or more"
     if kind == "string_too_short":
         return "text that is not empty"
     right = _RIGHT.get(kind.partition("_")[0])

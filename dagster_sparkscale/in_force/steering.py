@@ -170,7 +170,8 @@ def bounded(bounds: Bounds, steering: Steering) -> Bounds:
             # The side that was set counts; of both, the minimum, as in Spark.
             minimum, maximum = (minimum, minimum) if low is not None else (maximum, maximum)
         note = bounds.note if maximum == bounds.maximum else steering.in_words(entry)
-        bounds = replace(bounds, minimum=minimum, maximum=maximum, note=note)
+        least = bounds.minimum_note if minimum == bounds.minimum else steering.in_words(entry)
+        bounds = replace(bounds, minimum=minimum, maximum=maximum, note=note, minimum_note=least)
     return bounds
 
 
@@ -183,7 +184,9 @@ def allowed(bounds: Bounds, steering: Steering) -> Bounds:
         return bounds
     size = bounds.within_reach(pin.steered.size or bounds.minimum)
     maximum = None if bounds.maximum is None else max(bounds.maximum, size)
-    return replace(bounds, minimum=min(bounds.minimum, size), maximum=maximum)
+    least = bounds.minimum_note if size >= bounds.minimum else None
+    minimum = min(bounds.minimum, size)
+    return replace(bounds, minimum=minimum, maximum=maximum, minimum_note=least)
 
 
 def refuse_if_barred(steering: Steering) -> None:

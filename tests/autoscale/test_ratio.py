@@ -282,6 +282,17 @@ class TestHolds:
         decision = decided(ratio=0.0, registered=1)
         assert decision == Hold("R 0.00 is at or below 0.3, but 1 is the minimum")
 
+    def test_at_a_minimum_that_was_set_says_who_set_it(self):
+        bounds = Bounds(2, 8, 2, minimum_note="set by ann", note="most by ann")
+        policy = RatioPolicy()
+        low = Evaluation(window=60.0, ratio=0.0, registered=2, requested=2)
+        said = policy.decide(bounds, low).reason
+        assert said == "R 0.00 is at or below 0.3, but 2 is the minimum: set by ann"
+        below = policy.decide(bounds, replace(low, registered=1, requested=1)).reason
+        assert below == "1 requested is outside the bounds 2 to 8: set by ann"
+        above = policy.decide(bounds, replace(low, registered=9, requested=9)).reason
+        assert above == "9 requested is outside the bounds 2 to 8: most by ann"
+
     @pytest.mark.parametrize(("registered", "requested"), [(10, 10), (12, 10)])
     def test_at_the_maximum_a_stream_is_pinned(self, registered, requested):
         decision = decided(ratio=1.2, registered=registered, requested=requested)

@@ -1,5 +1,7 @@
 """Which number of executors a request means, and which are refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,20 @@ class TestTargetOf:
             "target = 9: 'clicks' has a maximum of 8; to go higher, change max_executors and "
             "restart the stream"
         )
+
+    def test_above_the_maximum_and_below_the_ceiling_a_pin_goes_without_a_restart(self):
+        with pytest.raises(Refused) as refused:
+            target_of(asked(9), replace(BOUNDS, ceiling=9), registered=4)
+        assert str(refused.value).endswith(
+            "; its driver can have 9: `sparkscale pin clicks 9` goes there without a restart"
+        )
+        with pytest.raises(Refused) as refused:
+            target_of(asked(10), replace(BOUNDS, ceiling=9), registered=4)
+        assert "pin" not in str(refused.value)
+
+    def test_below_a_minimum_that_was_set_says_who_set_it(self):
+        with pytest.raises(Refused, match=r"use the stop job; set by ann$"):
+            target_of(asked(1), replace(BOUNDS, minimum_note="set by ann"), registered=4)
 
     def test_above_what_the_cores_admit_is_refused_with_the_reason_for_that_maximum(self):
         bounds = structured(executor_cores=2, spark_conf={"spark.cores.max": 8}).bounds

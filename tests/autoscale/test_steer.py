@@ -92,7 +92,7 @@ class TestResume:
     [
         ("pin", {}, "size: missing; must be the number of executors to pin it to"),
         ("pin", {"size": 1}, "size = 1: must be at least 2, the fewest that 'clicks' can run with"),
-        ("pin", {"size": 17}, "size = 17: must be at most 16, for which the driver of 'clicks'"),
+        ("pin", {"size": 17}, "size = 17: must be at most 16, as many as a driver"),
         ("pin", {"size": 6, "maximum": 7}, "maximum = 7: leave it out, pin has none"),
         ("bounds", {}, "minimum and maximum: neither given; give one of them, or both"),
         ("bounds", {"maximum": 17}, "maximum = 17: must be at most 16"),
@@ -105,7 +105,7 @@ class TestResume:
         ("pause", {"until": "2023-11-15T12:00"}, "until = '2023-11-15T12:00': is over"),
         ("pause", {"until": "13:00", "lasts": "1h"}, "lasts and until: both given"),
         (RESUME, {"lasts": "1h"}, "lasts = '1h': leave it out, resume has none"),
-        (RESUME, {"kinds": ("pins",)}, "kinds = 'pins': must be of freeze, pin, pause, advise"),
+        (RESUME, {"kinds": ("pins",)}, "kinds = 'pins': must be one of freeze, pin, pause, advise"),
     ],
 )
 def test_what_makes_no_sense_is_refused(action: str, of: dict[str, Any], why: str) -> None:

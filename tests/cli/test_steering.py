@@ -61,7 +61,7 @@ def test_resume_ends_all_or_one_and_says_what(terminal: Terminal) -> None:
     [
         (
             ("pin", "clicks", "40"),
-            "size = 40: must be at most 10, for which the driver of 'clicks'",
+            "size = 40: must be at most 10, as many as a driver of",
         ),
         (("pin", "clicks", "0"), "size = 0: must be at least 1, the fewest that 'clicks' can"),
         (("bounds", "clicks"), "minimum and maximum: neither given; give one of them, or both"),

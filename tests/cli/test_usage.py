@@ -42,6 +42,11 @@ def test_the_executor_hours_of_days_are_shown_beside_those_of_a_fixed_size(
     assert row["executor_hours"] == 6.0 and row["day"] == second
 
 
+def test_where_nothing_was_measured_it_says_so(terminal: Terminal) -> None:
+    assert terminal.ask("usage", "--days", "2").output == "nothing was measured within 2 d\n"
+    assert json.loads(terminal.ask("usage", "--json").output) == []
+
+
 def test_a_stream_that_there_is_not_is_not_understood(terminal: Terminal) -> None:
     assert terminal.ask("usage", "clikcs").exit_code == 2
     assert terminal.ask("usage", "--days", "nan").exit_code == 2

@@ -209,6 +209,11 @@ class TestBounds:
     def test_a_side_that_was_not_set_is_as_declared_and_gives_way(self) -> None:
         came = bounded(BOUNDS, steering("bounds", minimum=4))
         assert (came.minimum, came.maximum, came.note) == (4, 8, None)
+        assert came.minimum_note == "bounds of at least 4 executors set by ann until it is " + (
+            "resumed (load test)"
+        )
+        both = {"bounds": entry("bounds", minimum=4), "pin": entry("pin", size=2)}
+        assert allowed(BOUNDS, combined(both, {}, NOON)).minimum_note is None
         came = bounded(BOUNDS, steering("bounds", minimum=10))
         assert (came.minimum, came.maximum) == (10, 10)
         came = bounded(BOUNDS, steering("bounds", maximum=1))

@@ -8,6 +8,18 @@ from tests.fakes import structured
 from tests.watch.deployment import Deployment, overload
 
 
+def test_bounds_of_a_person_stand_in_place_of_the_calendars(clock, capfd):
+    begins = datetime.fromtimestamp(clock[0], UTC)
+    cron = f"{begins.minute} {begins.hour} * * *"
+    window = Window(cron=cron, duration="1 h", bounds=(1, 2), reason="afternoon")
+    policy = RatioPolicy(max_executors=10)
+    deployed = Deployment([structured(autoscale=policy, calendar=Calendar(windows=(window,)))])
+    assert deployed.by_hand("steer", stream="clicks", action="bounds", maximum=5).success
+    said = capfd.readouterr().err
+    assert "in place of: bounds of at least 1 and at most 2 executors set by calendar" in said
+    assert "ended: " not in said
+
+
 def test_a_freeze_begins_and_ends_by_itself_and_shows_what_follows(clock):
     begins = datetime.fromtimestamp(clock[0], UTC) + timedelta(minutes=2)
     cron = f"{begins.minute} {begins.hour} * * *"

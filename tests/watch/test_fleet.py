@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.records.store import DurableHold, Submission
+from dagster_sparkscale.clusters.records.steering import Steered
+from dagster_sparkscale.clusters.records.store import DurableHold, Record, Submission
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.status import Limit, Query
 from dagster_sparkscale.watch.fleet.orphan import Orphan
@@ -138,6 +139,13 @@ class TestARow:
         )
         assert {each.check for each in made.failing} == {"running", "ratio_below_one"}
         assert "Spark has not answered" in made.note
+
+    def test_of_one_that_fails_while_it_is_steered_says_both(self):
+        frozen = {"freeze": Steered("ann", "the sink is moved", NOW - 60)}
+        record = replace(Record.new("clicks"), steering=frozen)
+        made = seen(Sighting("clicks", driver(record=record), status(spark_age=500.0)))
+        said = "frozen by ann until it is resumed (the sink is moved)"
+        assert made.note.startswith(made.failing[0].text) and made.note.endswith(f"; {said}")
 
     def test_of_a_stream_with_a_prefix_has_its_assets_key(self):
         assert seen(stream=structured(key_prefix=("web",))).asset == ("web", "clicks")

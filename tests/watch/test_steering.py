@@ -195,6 +195,11 @@ def test_receivers_go_on_but_where_nothing_is_to_change(
 
 
 class TestBounds:
+    def test_a_stream_without_a_policy_has_none(self) -> None:
+        deployed = Deployment([structured(executors=2)])
+        refused = deployed.by_hand("steer", stream="clicks", action="bounds", maximum=3)
+        assert "bounds: 'clicks' declares no autoscale" in failure_of(refused)
+
     def test_they_stand_for_the_declared_ones(self, deployed: Deployment) -> None:
         overload(deployed)
         steer(deployed, "bounds", maximum=3)

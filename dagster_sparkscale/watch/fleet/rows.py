@@ -14,7 +14,7 @@ from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.quantities import counted
-from dagster_sparkscale.remedy import WithRemedy
+from dagster_sparkscale.remedy import WithRemedy, joined
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.fleet.orphan import Orphan
 
@@ -102,7 +102,8 @@ class Row:
         if self.looping:
             return WithRemedy(f"{self.restarts} restarts within 24 h; ", self.waits or self.reason)
         if self.failing and self.state != "stopped":
-            return self.failing[0].text
+            # A stream that is held by hand fails by that, and the text of a check can't know it.
+            return joined((self.failing[0].text, *self.steering[:1]))
         if self.acts or self.state == "unknown":
             return self.waits or self.reason
         ahead = (self.ahead,) if self.ahead and self.steering else ()
