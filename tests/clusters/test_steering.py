@@ -158,6 +158,24 @@ class TestBesideOperations:
             assert lease.record.executors == 3
         assert sizes(store) == {"pin": 6}
 
+    @pytest.mark.parametrize("done", [True, False])
+    def test_one_whose_answer_is_lost_has_failed_only_where_it_was_not_done(
+        self, store: FolderStore, monkeypatch: pytest.MonkeyPatch, done: bool
+    ) -> None:
+        swap = store.swap
+
+        def lost(stream: str, record: Record) -> None:
+            if done:
+                swap(stream, record)
+            raise ClusterError("the answer is lost")
+
+        monkeypatch.setattr(store, "swap", lost)
+        if done:
+            assert pinned(store).steering == {"pin": pin()}
+        else:
+            with pytest.raises(ClusterError, match="the answer is lost"):
+                pinned(store)
+
     def test_a_write_that_was_steered_before_its_answer_came_is_done(
         self, store: FolderStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -7,11 +7,13 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.capability import Capabilities, Capability
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.steering import EFFECT, Steered
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STORY, STREAM_TAG
 from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import look
 from tests.fakes import structured
 from tests.watch.deployment import STREAM, Deployment, failure_of, overload
@@ -243,6 +245,21 @@ class TestWhatIsShown:
         assert shown is not None and shown.asset_materialization is not None
         assert shown.asset_materialization.description == "nothing steers it any more"
         assert "steering" not in shown.asset_materialization.metadata
+
+    def test_nothing_has_ended_where_it_can_not_be_looked_at(
+        self, deployed: Deployment, clock: list[float]
+    ) -> None:
+        deployed.world.run(STREAM)
+        steer(deployed, "pause")
+        deployed.passing(4, clock)
+
+        def fails(stream: str) -> None:
+            raise ClusterError("its record can't be read")
+
+        deployed.world.on_find = fails
+        deployed.passing(2, clock)
+        news = Memory.load(deployed.cursor).of("clicks").told.news
+        assert news["steering"].startswith("paused by steer run ")
 
     def test_the_fleet_says_it_of_a_stream_that_is_well(self, deployed: Deployment) -> None:
         deployed.world.run(STREAM)

@@ -213,6 +213,12 @@ def steer(
             return record
         except Conflict:  # somebody was quicker
             sleep(random.uniform(0, POLL))
+        except ClusterError:
+            # It may be done, and its answer lost.
+            stands = store.read(stream)
+            if stands is None or stands.steering != entries:
+                raise
+            return stands
     raise ClusterError(
         f"{stream!r}: what is remembered of it has changed {_STEERINGS} times while it was to be "
         "steered; nothing was changed, try again"
