@@ -196,6 +196,14 @@ def test_receivers_go_on_but_where_nothing_is_to_change(
     )
 
 
+def test_the_launchpad_names_the_actions_that_there_are(deployed: Deployment) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError) as refused:
+        deployed.by_hand("steer", stream="clicks", action="pinn")
+    assert "not in enum type [freeze, pin, pause, advise, bounds, resume] got pinn" in str(
+        refused.value
+    )
+
+
 class TestBounds:
     def test_a_stream_without_a_policy_has_none(self) -> None:
         deployed = Deployment([structured(executors=2)])
