@@ -106,10 +106,11 @@ def _said_now(
     stream = assessment.situation.stream
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     news = capabilities.news(assessment.situation.status)
-    # Of a stream that could not be looked at it is not known what steers it: nothing has ended.
-    known = assessment.sighting.driver is not None or assessment.sighting.error is None
-    if known and (row.steering or "steering" in memory.told.news):
-        news["steering"] = "; ".join(row.steering) or "nothing steers it any more"
+    steering, before = "; ".join(row.steering), memory.told.news.get("steering")
+    if before and assessment.sighting.driver is None and assessment.sighting.error is not None:
+        steering = before  # it is not known what steers it: nothing has ended
+    if steering or before:
+        news["steering"] = steering or "nothing steers it any more"
     return said(
         *(memory.told, minute, called(row), late_from(max_lag, stream.batch_interval)), news
     )
