@@ -4,7 +4,6 @@ A request that has waited in a queue does not undo a later one: of two that set 
 the one counts that was asked for later, as far as clocks can tell.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -29,6 +28,8 @@ from dagster_sparkscale.durations import parse_duration
 
 RESUME = "resume"
 ACTIONS = (*KINDS, RESUME)
+LONGEST = 3650 * 86400.0
+"""Seconds for which an entry may be set at most."""
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
@@ -146,6 +147,30 @@ def moment(text: str, now: float) -> float:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
+def duration(text: str) -> float:
+    """How long an entry is to stand, in seconds.
+
+    Raises:
+        ValueError: the text is no duration, or one that can't be.
+    """
+    seconds = parse_duration(text)
+    if not 0 < seconds <= LONGEST:
+        raise ValueError("must be above 0 and at most 3650 d; left out, it stands until resumed")
+    return seconds
+
+
+def to_come(text: str, now: float) -> float:
+    """The end of an entry, as people write it, in seconds since the epoch.
+
+    Raises:
+        ValueError: the text is no time, or none to come.
+    """
+    at = moment(text, now)
+    if at <= now:
+        raise ValueError("is over; must be a time to come")
+    return at
+
+
 def _is_later(known: Steered | None, asker: Asker) -> bool:
     """Whether an entry is of a request that was made later. One ahead of the clock is of a clock
     that was wrong, and no later."""
@@ -211,18 +236,12 @@ def _until(request: SteerRequest, asker: Asker) -> float | None:
         raise Refused("lasts and until: both given; give one of them")
     if request.lasts is not None:
         try:
-            seconds = parse_duration(request.lasts)
+            return asker.now + duration(request.lasts)
         except ValueError as error:
             raise Refused(f"lasts = {request.lasts!r}: {error}") from None
-        if not 0 < seconds < math.inf:
-            raise Refused(f"lasts = {request.lasts!r}: must be above 0")
-        return asker.now + seconds
     if request.until is None:
         return None
     try:
-        at = moment(request.until, asker.now)
+        return to_come(request.until, asker.now)
     except ValueError as error:
         raise Refused(f"until = {request.until!r}: {error}") from None
-    if at <= asker.now:
-        raise Refused(f"until = {request.until!r}: is over; must be a time to come")
-    return at

@@ -1,11 +1,13 @@
 """`pin`, `pause`, `advise`, `freeze`, `bounds` and `resume`: how far a stream may be changed by
 itself, each a run of the job `steer`."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from dagster_sparkscale.autoscale.steer import duration, to_come
 from dagster_sparkscale.autoscale.steer_job import SteerConfig
 from dagster_sparkscale.cli.changes import reason_option, stream_argument
 from dagster_sparkscale.cli.locations import Target, on_a_target
@@ -15,11 +17,35 @@ from dagster_sparkscale.clusters.records.overtaking import STEER
 from dagster_sparkscale.clusters.records.steering import KINDS
 
 
+def _checked(check: Callable[[str], float]) -> Callable[..., str | None]:
+    """The check of an option's text: what can't be is not understood, before a run is made of
+    it."""
+
+    def callback(_context: Any, _option: click.Parameter, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                check(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r}: {error}") from None
+        return value
+
+    return callback
+
+
+def _ends(text: str) -> float:
+    return to_come(text, time.time())
+
+
 def _for_a_while(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         reason_option,
-        field_option(SteerConfig, "until", "--until", metavar="TIME"),
-        click.option("--for", "lasts", metavar="DURATION", help=_described("lasts")),
+        field_option(SteerConfig, "until", "--until", metavar="TIME", callback=_checked(_ends)),
+        click.option(
+            *("--for", "lasts"),
+            metavar="DURATION",
+            callback=_checked(duration),
+            help=_described("lasts"),
+        ),
     ):
         command = option(command)
     return stream_argument(command)

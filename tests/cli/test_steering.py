@@ -65,8 +65,6 @@ def test_resume_ends_all_or_one_and_says_what(terminal: Terminal) -> None:
         ),
         (("pin", "clicks", "0"), "size = 0: must be at least 1, the fewest that 'clicks' can"),
         (("bounds", "clicks"), "minimum and maximum: neither given; give one of them, or both"),
-        (("pause", "clicks", "--for", "ever"), "lasts = 'ever': must be seconds or a duration"),
-        (("pause", "clicks", "--until", "noon"), "until = 'noon': must be a time of day"),
         (("pause", "clicks", "--for", "1h", "--until", "9:00"), "lasts and until: both given"),
     ],
 )
@@ -77,6 +75,25 @@ def test_what_can_t_be_is_refused_and_changes_nothing(
     assert done.exit_code == 1
     assert f"Error: {why}" in done.stderr
     assert entries(terminal) == {}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--for", "ever", "must be seconds or a duration"),
+        ("--for", "0", "must be above 0"),
+        ("--for", "99999999999d", "at most 3650 d"),
+        ("--until", "25:00", "must be a time of day"),
+        ("--until", "2020-01-01", "is over; must be a time to come"),
+    ],
+)
+def test_an_end_that_is_none_is_not_understood_and_makes_no_run(
+    terminal: Terminal, option: str, value: str, why: str
+) -> None:
+    done = terminal.ask("pause", "clicks", option, value)
+    assert done.exit_code == 2
+    assert option in done.stderr and repr(value) in done.stderr and why in done.stderr
+    assert terminal.runs() == [] and entries(terminal) == {}
 
 
 def test_a_scale_pins_and_says_so(terminal: Terminal) -> None:
