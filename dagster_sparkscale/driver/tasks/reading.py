@@ -1,7 +1,7 @@
 """Reads from Spark's own status store what the tasks took that have ended since the last look.
 
 The store (`org.apache.spark.status.AppStatusStore`) is what Spark's pages show, and there also
-where these are switched off. A look costs some eight round trips, however many tasks there are.
+where these are switched off. A look costs some twenty round trips, however many tasks there are.
 """
 
 import time
@@ -11,14 +11,12 @@ from typing import Any
 from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.wire import ExecutorTimes, StageTimes
 
+from . import jobs
+from .jobs import LATE, MOST_JOBS, Job
 from .window import Interval, Stretch
 
-MOST_JOBS = 500
-"""Jobs of a stretch that are read at most; each is some 700 bytes."""
 MOST_STAGES = 8
 """Stages of one job that are compared at most: its last ones."""
-RECEIVERS = "Streaming job running receiver"
-"""Begins the description of a job that is no batch, but lasts as long as a receiver."""
 
 
 class TaskReader:
@@ -27,23 +25,34 @@ class TaskReader:
     def __init__(self, jvm: Jvm, clock: Callable[[], float] = time.time) -> None:
         self._jvm, self._clock = jvm, clock
         self._store = jvm.spark.statusStore()
+        # Once: each part of such a name costs a round trip.
+        status, java = jvm.view.org.apache.spark.status, jvm.view.java
+        self._kind = java.lang.Class.forName("org.apache.spark.status.JobDataWrapper")
+        self._to_seq = status.KVUtils.viewToSeq
+        self._longest_first = status.api.v1.TaskSorting.DECREASING_RUNTIME
+        self._any_status = java.util.ArrayList()
         self._totals: dict[str, ExecutorTimes] | None = None
-        self._jobs: set[int] = set()
-        """The jobs of the last stretch: one that ends while it is read may come again."""
+        self._jobs: frozenset[int] = frozenset()
+        """Ids of the jobs that the last look has read: they come again."""
+        self._retained = int(self._jvm.spark.conf().get("spark.ui.retainedJobs", "1000"))
         self._at = clock()
 
     def look(self) -> Stretch | None:
         """What has ended since the look before; None of the first one, which has no beginning."""
         began, now = self._at, self._clock()
         totals = self._read_totals()
-        jobs = self._read_jobs(int(began * 1000))
-        before, self._totals, self._at = self._totals, totals, now
+        listed = self._read_jobs(int((began - LATE) * 1000))
+        new = jobs.new(listed, self._jobs)
+        before, known = self._totals, jobs.are_all(listed, int(began * 1000), self._retained)
+        stage = None if before is None else self._longest_stage(new)
+        # Not before all is read: what fails leaves its time to the next look.
+        self._totals, self._at = totals, now
+        self._jobs = frozenset(each["jobId"] for each in listed)
         if before is None:
             return None
-        stage = self._longest_stage(jobs)
         return Stretch(
             *(began, now),
-            jobs=None if len(jobs) >= MOST_JOBS else tuple(map(_interval, jobs)),
+            jobs=tuple(map(_interval, new)) if known else None,
             executors=tuple(_since(before.get(id), each) for id, each in totals.items()),
             stage=stage,
         )
@@ -60,27 +69,16 @@ class TaskReader:
             if each["completedTasks"]
         }
 
-    def _read_jobs(self, since: int) -> list[Mapping[str, Any]]:
-        """The jobs that have ended since a moment, and were not read yet."""
-        java = self._jvm.view.java
-        kind = java.lang.Class.forName("org.apache.spark.status.JobDataWrapper")
-        view = self._store.store().view(kind).index("completionTime").first(since)
-        listed = self._jvm.view.org.apache.spark.status.KVUtils.viewToSeq(view.max(MOST_JOBS))
-        read = [each["info"] for each in self._jvm.read(listed)]
-        new = [
-            each
-            for each in read
-            if each["jobId"] not in self._jobs
-            and each["submissionTime"] is not None
-            and not (each["description"] or "").startswith(RECEIVERS)
-        ]
-        self._jobs = {each["jobId"] for each in read}
-        return new
+    def _read_jobs(self, since: int) -> list[Job]:
+        """The jobs that have ended since a moment, the last ones first."""
+        view = self._store.store().view(self._kind).index("completionTime")
+        listed = self._to_seq(view.reverse().last(since).max(MOST_JOBS))
+        return [each["info"] for each in self._jvm.read(listed)]
 
-    def _longest_stage(self, jobs: Sequence[Mapping[str, Any]]) -> StageTimes | None:
-        if not jobs:
+    def _longest_stage(self, new: Sequence[Job]) -> StageTimes | None:
+        if not new:
             return None
-        longest = max(jobs, key=lambda job: job["completionTime"] - job["submissionTime"])
+        longest = max(new, key=lambda job: job["completionTime"] - job["submissionTime"])
         known = [self._stage(int(id)) for id in sorted(longest["stageIds"])[-MOST_STAGES:]]
         ran = [each for each in known if each is not None]
         if not ran:
@@ -104,8 +102,8 @@ class TaskReader:
     def _with_tasks(self, stage: Mapping[str, Any]) -> StageTimes:
         which = (stage["stageId"], stage["attemptId"])
         done = int(stage["numCompleteTasks"])
-        longest = self._task(which, 0, "DECREASING_RUNTIME")
-        middle = self._task(which, done // 2, "DECREASING_RUNTIME")
+        longest = self._task(which, 0)
+        middle = self._task(which, done // 2)
         of = self._jvm.read(self._store.executorSummary(*which))
         on = of.get(longest["executorId"]) if longest else None
         return StageTimes(
@@ -121,15 +119,14 @@ class TaskReader:
             executor_ms=int(on["taskTime"]) if on else None,
         )
 
-    def _task(self, stage: tuple[int, int], place: int, order: str) -> Mapping[str, Any] | None:
-        """The task at a place, by how long it ran; None: Spark does not keep it."""
-        sorting = getattr(self._jvm.view.org.apache.spark.status.api.v1.TaskSorting, order)
-        any_status = self._jvm.view.java.util.ArrayList()
-        found = self._jvm.read(self._store.taskList(*stage, place, 1, sorting, any_status))
+    def _task(self, stage: tuple[int, int], place: int) -> Mapping[str, Any] | None:
+        """The task at a place, the longest first; None: Spark does not keep it."""
+        order, any_status = self._longest_first, self._any_status
+        found = self._jvm.read(self._store.taskList(*stage, place, 1, order, any_status))
         return found[0] if found else None
 
 
-def _interval(job: Mapping[str, Any]) -> Interval:
+def _interval(job: Job) -> Interval:
     return int(job["submissionTime"]), int(job["completionTime"])
 
 
