@@ -6,7 +6,7 @@ stop must not queue up behind executors that may never come. A newer target ends
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.autoscale.steer import Asker, pinned_by_hand, resume_it
 from dagster_sparkscale.clusters.agents.change import SetExecutors
@@ -199,7 +199,11 @@ def _request(
     reach = slots.bounds(stream, driver.record, until_restart(driver.declared, bounds))
     steering = in_force(driver.record, stream, time.time())
     staying = before.registered - before.removing
-    target = target_of(request, allowed(reach, steering), staying)
+    within = allowed(reach, steering)
+    if requester.decided and before.requested is not None:
+        # Of what leads up to the minimum a budget may leave a part.
+        within = replace(within, minimum=min(within.minimum, before.requested))
+    target = target_of(request, within, staying)
     if requester.decided:
         refuse_rescale_if_barred(steering, target, before.requested, reach)
     leaving = f", of which {before.removing} are leaving" if before.removing else ""

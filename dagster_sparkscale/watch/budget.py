@@ -71,9 +71,11 @@ def _executors(assessment: Assessment, memory: Memory) -> int:
         if may_run and last is None and (known.epoch is not None or not known.told.at):
             return bounds.maximum or bounds.initial
         return (last or 0) if may_run else 0
+    record = driver.record
+    restarts = record is not None and record.desired == "restarting"
     gave_up = isinstance(assessment.decision, Hold) and assessment.decision.gave_up
-    if driver.state is DriverState.STOPPED or gave_up:
+    if driver.state is DriverState.STOPPED or (gave_up and not restarts):
         return 0
-    remembered = driver.record.executors if driver.record is not None else None
+    remembered = record.executors if record is not None else None
     # It may have been asked for another number since it was last told of.
     return max(last or 0, remembered or 0) or bounds.initial

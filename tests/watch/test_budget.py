@@ -1,5 +1,7 @@
 """Streams that share the cores of a budget, tick by tick."""
 
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
@@ -93,6 +95,29 @@ def test_a_stream_of_which_nothing_is_known_may_have_all_that_it_may(clock) -> N
 
     both.world.on_find = fails  # and the cursor is lost
     assert both.tick().decided("clicks").startswith("hold: the budget of the cluster is 12 cores, ")
+
+
+def test_what_fits_is_done_also_where_it_is_less_than_the_minimum_that_was_set() -> None:
+    one = deployed(CLICKS, cores=4)
+    kept = overload(one, CLICKS, executors=2)
+    assert one.by_hand("steer", stream="clicks", action="bounds", minimum=6).success
+    tick = one.tick()
+    assert tick.decided().startswith("scale to 4: the budget of the cluster is 4 cores, ")
+    (request,) = tick.requests
+    assert one.run(request).success
+    assert kept.requested == 4
+
+
+def test_what_is_being_restarted_keeps_its_cores_though_it_is_not_recovered() -> None:
+    alone = ORDERS.model_copy(update={"recovery": None})
+    both = deployed(CLICKS, alone, cores=10)
+    overload(both, CLICKS, executors=4)
+    overload(both, alone, executors=5, batch_seconds=7)
+    both.tick()
+    both.world.end("orders")
+    both.world.records["orders"] = replace(both.world.records["orders"], desired="restarting")
+    both.cursor = with_decisions_due(both.cursor)
+    assert both.tick().decided("clicks").startswith("scale to 5: the budget of the cluster is 10 ")
 
 
 def with_decisions_due(cursor: str | None) -> str | None:
