@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale import RatioPolicy, State
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.records.store import Submission
+from dagster_sparkscale.clusters.records.steering import Steered
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import DEFAULT_WINDOW
 from dagster_sparkscale.observe.findings import Health
@@ -310,12 +313,19 @@ def test_what_can_be_judged_is_as_it_is_assessed():
 class TestWholeWaves:
     """Of five executors for eight partitions one does nothing in the second wave of tasks."""
 
-    def decided(self, align: bool, *queries: Query, ratio: int = 25):
+    def decided(self, align: bool, *queries: Query, ratio: int = 25, minimum: int | None = None):
         kept = State(key_groups=8, align_executors=align)
         policy = RatioPolicy(max_executors=10)
         stream = structured(state=kept, autoscale=policy, checkpoint_location="/tmp/clicks")
         seen = status(batches=(batch(ratio),), queries=queries, requested=2, registered=2)
-        return assess(stream, Sighting("clicks", driver(), seen), now=2000.0).decision
+        bounds = Steered("ann", "a demo", 1.0, minimum=minimum)
+        record = replace(Record.new("r"), steering={"bounds": bounds} if minimum else {})
+        found = replace(driver(), record=record)
+        return assess(stream, Sighting("clicks", found, seen), now=2000.0).decision
+
+    def test_a_minimum_that_a_person_has_set_stands(self):
+        query = Query(QUERY, active=True, state=QueryState(partitions=8))
+        assert self.decided(True, query, minimum=5).target == 5
 
     def test_executors_that_make_no_wave_fewer_are_left_out(self):
         query = Query(QUERY, active=True, state=QueryState(partitions=8))
