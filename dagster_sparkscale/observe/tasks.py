@@ -65,7 +65,7 @@ def cause_of(status: Status, task_cpus: int = 1) -> Cause:
         lambda: _driver(tasks),
         lambda: _uneven(tasks),
         lambda: _partitions(tasks, slots),
-        lambda: _gc(tasks.executors),
+        lambda: _gc(tasks, any(each.receivers for each in status.executors)),
     )
     return next((found for rule in rules if (found := rule()) is not None), _unknown(tasks))
 
@@ -178,8 +178,16 @@ def _partitions(tasks: TaskTimes, slots: int | None) -> Cause | None:
     return Cause("partitions", text)
 
 
-def _gc(executors: Sequence[ExecutorTimes]) -> Cause | None:
-    run, gc = sum(each.run_ms for each in executors), sum(each.gc_ms for each in executors)
+def _gc(tasks: TaskTimes, receivers: bool) -> Cause | None:
+    """Executors that collect garbage for too long.
+
+    Args:
+        receivers: whether there are any: the task of one that was moved has ended, and brings its
+            executor the hours that it ran. Then stages count, of which it is in none.
+    """
+    times: Sequence[StageTimes | ExecutorTimes] = tasks.stages if receivers else tasks.executors
+    known = [(each.run_ms, each.gc_ms) for each in times if each.gc_ms is not None]
+    run, gc = sum(ran for ran, _ in known), sum(collected for _, collected in known)
     if not run or gc < GC * run:
         return None
     text = f"{gc / run:.0%} of the time of tasks is garbage collection: executors lack memory"

@@ -82,8 +82,9 @@ def test_the_wait_is_bounded(monkeypatch):
 def test_a_stop_ends_the_wait():
     part, session = part_of(4, wait=3600)
     part._admission.phase = "stopping"
-    with pytest.raises(slots.NotEnoughSlots):
+    with pytest.raises(slots.Stopped, match=r"'live' was not started: .* asked to stop") as no:
         before(part, session)
+    assert part.died(no.value) == {}, "slots that may have come are not said to lack"
 
 
 def test_without_a_declaration_nothing_waits():

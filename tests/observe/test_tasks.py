@@ -88,6 +88,21 @@ def test_a_tenth_of_garbage_collection_is_the_cause() -> None:
     assert cause(executors=(ran("0", gc=999),)).kind is None
 
 
+def test_the_hours_of_a_receiver_that_was_moved_are_not_garbage_collection_of_batches() -> None:
+    """Its task has ended by that, and counts in the totals of the executor that it has left."""
+    six_hours = 6 * 3_600_000
+    moved = (ran("0"), ran("1", run_ms=six_hours, gc=six_hours // 5))
+    hosts = (replace(FOUR[0], receivers=1), *FOUR[1:])
+
+    def found(stage: StageTimes) -> Cause:
+        tasks = TaskTimes(60.0, executors=moved, stages=(stage,) * 4)
+        return cause_of(status(tasks=tasks, executors=hosts))
+
+    assert found(replace(EVEN, gc_ms=399)).kind is None
+    assert found(replace(EVEN, gc_ms=400)).kind == "gc"
+    assert found(replace(EVEN, gc_ms=None)).kind is None
+
+
 def test_what_is_not_reported_is_not_known() -> None:
     assert cause_of(status()) == Cause(None, "its driver does not report what tasks take")
     assert cause(EVEN).text == "fewer than 3 of its stages have ended in the last 60 s"

@@ -37,6 +37,7 @@ class RealTimePart(Part):
 
         Raises:
             NotEnoughSlots: they have not, in the declared time.
+            Stopped: the driver was asked to stop by then.
         """
         if self._declared is None:
             return
@@ -52,7 +53,9 @@ class RealTimePart(Part):
         begun = time.monotonic()
         while (there := self._registered()) is not None and there < needed:
             left = begun + seconds - time.monotonic()
-            if left <= 0 or self._admission.phase in ("stopping", "ended"):
+            if self._admission.phase in ("stopping", "ended"):
+                raise slots.Stopped(query)
+            if left <= 0:
                 raise slots.NotEnoughSlots(query, needed, there, seconds)
             if self._waits is None:
                 say(slots.waiting(query, needed, there, left))

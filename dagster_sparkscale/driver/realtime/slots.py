@@ -23,6 +23,15 @@ class NotEnoughSlots(RuntimeError):
         self.slots = Slots(needed, registered, registered, declared=True)
 
 
+class Stopped(RuntimeError):
+    """The driver was asked to stop while a query waited for its task slots."""
+
+    def __init__(self, query: str) -> None:
+        super().__init__(
+            f"{query} was not started: the driver was asked to stop while it waited for task slots"
+        )
+
+
 def declared(settings: Mapping[str, str]) -> tuple[int, float] | None:
     """The declared slots, and the seconds to wait for them; None: none are declared.
 
