@@ -22,11 +22,21 @@ class Usage:
 
     day: int = 0
     """Days since the epoch, in UTC."""
-    executor_hours: float = 0.0
-    measured_hours: float = 0.0
-    """Hours of the day in which the number of executors was measured."""
+    executor_seconds: int = 0
+    """Whole, as all that it is made of: the cursor, which is stored each minute, has it of each
+    stream, and digits without an end can't be compressed."""
+    measured_seconds: int = 0
     most: int = 0
     """The largest number of executors."""
+
+    @property
+    def executor_hours(self) -> float:
+        return self.executor_seconds / 3600
+
+    @property
+    def measured_hours(self) -> float:
+        """Hours of the day in which the number of executors was measured."""
+        return self.measured_seconds / 3600
 
     def fixed(self, most: int | None = None) -> float:
         """The executor-hours of a fixed size in the same time.
@@ -49,8 +59,8 @@ class Usage:
             return today
         return replace(
             today,
-            executor_hours=today.executor_hours + minute.registered * elapsed / 3600,
-            measured_hours=today.measured_hours + elapsed / 3600,
+            executor_seconds=today.executor_seconds + minute.registered * elapsed,
+            measured_seconds=today.measured_seconds + elapsed,
             most=max(today.most, minute.registered),
         )
 

@@ -68,3 +68,15 @@ def test_minute_by_minute_comes_to_the_same_as_read_back(steps) -> None:
     total = sum(day.executor_hours for day in days.values())
     assert total == pytest.approx(sum(s * n for s, n in counted) / 3600)
     assert all(day.executor_hours <= day.fixed() + 1e-9 for day in days.values())
+
+
+def test_a_day_is_remembered_in_whole_numbers() -> None:
+    """The cursor is stored each minute, with a day of each stream."""
+    at = {0: 2, 61: 3, 122: 5}
+    (day,) = usage_by_day(Minute(NOON + t, registered=n) for t, n in at.items())
+    assert vars(day) == {
+        "day": 20_000,
+        "executor_seconds": 3 * 61 + 5 * 61,
+        "measured_seconds": 122,
+        "most": 5,
+    }
