@@ -159,13 +159,16 @@ def duration(text: str) -> float:
     return seconds
 
 
-def to_come(text: str, now: float) -> float:
+def to_come(text: str, now: float, asked_at: float | None = None) -> float:
     """The end of an entry, as people write it, in seconds since the epoch.
+
+    Args:
+        asked_at: when it was asked for, after which a time of day is the next one; None: now.
 
     Raises:
         ValueError: the text is no time, or none to come.
     """
-    at = moment(text, now)
+    at = moment(text, now if asked_at is None else asked_at)
     if at <= now:
         raise ValueError("is over; must be a time to come")
     return at
@@ -242,6 +245,6 @@ def _until(request: SteerRequest, asker: Asker) -> float | None:
     if request.until is None:
         return None
     try:
-        return to_come(request.until, asker.now)
+        return to_come(request.until, asker.now, asker.asked_at)
     except ValueError as error:
         raise Refused(f"until = {request.until!r}: {error}") from None

@@ -47,6 +47,12 @@ class TestSet:
             "steer run 1", "load test", NOON, None, None, 3, 9
         )
 
+    def test_a_time_of_day_is_the_next_one_from_when_it_was_asked_for(self) -> None:
+        # A day more, where the run has waited beyond it.
+        with pytest.raises(Refused, match="until = '11:59': is over; must be a time to come"):
+            after("freeze", asker=asked(NOON - 300), until="11:59")
+        assert after("freeze", asker=asked(NOON - 300), until="12:01")["freeze"].until == NOON + 60
+
     def test_who_carries_on_has_asked_now(self) -> None:
         assert Asker.of(Requester("a"), "why", NOON) == Asker("a", "why", NOON, NOON)
         assert Asker.of(Requester("a", asked_at=5.0), "why", NOON) == Asker("a", "why", 5.0, NOON)
