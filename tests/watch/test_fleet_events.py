@@ -69,6 +69,7 @@ class TestWhen:
             {"acts": True},
             {"failing": (Failing("ratio_below_one", "R is 1.2", "", False),)},
             {"failing": (Failing("below_maximum", "no more", "", False),)},
+            {"steering": ("pinned to 6 by a person until it is resumed",)},
         ],
     )
     def test_a_small_one_is_told_of_at_once_when_something_changes(self, changed):

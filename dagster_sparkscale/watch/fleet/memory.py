@@ -17,8 +17,8 @@ AT_ONCE = 60.0
 """Seconds between two observations at least."""
 CALM = 3.0
 """Seconds a stream between two observations where no state and no problem changes, but executors,
-decisions, epochs or lesser checks: in a large fleet some always do, and the event log must stay
-small."""
+decisions, epochs, steering or lesser checks: in a large fleet some always do, and the event log
+must stay small."""
 _EARLY = 6.0  # seconds: ticks come every 60 to 65 s, and may be early by a moment
 
 
@@ -57,6 +57,7 @@ class FleetMemory:
             [
                 [row.stream, row.epoch, row.registered, row.requested, row.acts]
                 + [[each.check, each.mark] for each in row.failing]
+                + [row.steering]
                 for row in fleet
             ]
         )
