@@ -13,6 +13,8 @@ from dagster_sparkscale.clusters.errors import (
     Overtaken,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.records.leases import steer
+from dagster_sparkscale.clusters.records.steering import Steered
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
@@ -215,6 +217,23 @@ class TestNotNow:
         assert (story.ending, len(story.moved)) == ("moved", 1)
         assert story.notes == ["no further move is decided: receiver 0 runs nowhere at the moment"]
         assert (story.receivers_before, story.receivers_after) == (5, 4)
+
+    @pytest.mark.parametrize("decided", [True, False])
+    def test_one_that_was_decided_ends_where_the_stream_is_frozen_between_two_moves(
+        self, decided: bool
+    ) -> None:
+        world = World(on_look=arrive)
+        spread_over(world, STREAM, (5, 0, 0))
+        frozen = {"freeze": Steered("ann", "the sink is moved", 1.0)}
+
+        def freeze(line: str) -> None:
+            if "away for" in line:
+                steer(world.cluster.store(), "clicks", lambda _: frozen)
+
+        story = carry_out(world, tell=freeze, epoch=1, decided=decided)
+        assert len(story.moved) == (1 if decided else 3) and not story.failed
+        if decided:
+            assert "the stream is frozen by ann until it is resumed" in story.notes[0]
 
     @pytest.mark.parametrize("decided", [True, False])
     def test_what_was_moved_is_told_though_its_driver_is_another_by_then(
