@@ -305,7 +305,7 @@ class StageTimes:
     gc_ms: int | None = None
     """What of that was garbage collection."""
     median_ms: int | None = None
-    """How long the task in the middle took, by duration."""
+    """How long the task in the middle ran."""
     longest_ms: int | None = None
     partition: int | None = None
     """The partition that the longest task computed."""

@@ -111,8 +111,8 @@ class TaskReader:
             wall_ms=_wall_ms(stage),
             run_ms=sum(int(each["taskTime"]) for each in of.values()),
             gc_ms=int(stage["jvmGcTime"]),
-            median_ms=_duration(middle),
-            longest_ms=_duration(longest),
+            median_ms=_run_ms(middle),
+            longest_ms=_run_ms(longest),
             partition=_partition(longest),
             executor=longest["executorId"] if longest else None,
             executor_tasks=int(on["succeededTasks"]) if on else None,
@@ -143,8 +143,11 @@ def _wall_ms(stage: Mapping[str, Any]) -> int:
     return max(0, int(stage["completionTime"]) - int(stage["firstTaskLaunchedTime"]))
 
 
-def _duration(task: Mapping[str, Any] | None) -> int | None:
-    return None if task is None or task["duration"] is None else int(task["duration"])
+def _run_ms(task: Mapping[str, Any] | None) -> int | None:
+    """How long a task ran, which is what Spark sorts by. Its duration has what it waited for, too:
+    of many small ones the driver, which takes their results one after the other."""
+    metrics = task["taskMetrics"] if task is not None else None
+    return None if metrics is None else int(metrics["executorRunTime"])
 
 
 def _partition(task: Mapping[str, Any] | None) -> int | None:
