@@ -70,7 +70,10 @@ def _autoscale(stream: Stream) -> dict[str, str]:
     said = [
         f"{name} {in_units(value) if name in _SECONDS else format(value, 'g')}"
         for name in type(policy).model_fields
-        if name not in _NUMBERS and isinstance(value := getattr(policy, name), int | float)
+        # Without a least gain nothing is ever taken back.
+        if name not in _NUMBERS
+        and (name != "retry_after" or policy.min_gain is not None)
+        and isinstance(value := getattr(policy, name), int | float)
     ]
     return {"autoscale": f"{type(policy).__name__}: {', '.join(said)}"}
 

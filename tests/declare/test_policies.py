@@ -83,7 +83,7 @@ def test_a_policy_cannot_be_changed():
             {"maximum": 4},
             "RatioPolicy: maximum: no such field; the fields are ceiling, hand_pin, "
             "initial_executors, interval, max_executors, max_lag, min_executors, min_gain, "
-            "retry_after, scale_down_ratio, scale_up_ratio",
+            "retry_after, scale_down_ratio, scale_down_window, scale_up_ratio",
         ),
     ],
 )
