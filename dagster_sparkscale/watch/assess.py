@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_sparkscale.autoscale.scale_down import Asked, scale_down
 from dagster_sparkscale.capability import Capabilities, Running, Situation
-from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift
@@ -99,9 +99,7 @@ def assess(
     else:
         situation = running = _evaluated(situation, before)
         of_executors, decision, asked = _decided(running, capabilities, busy, asked)
-    drifted: tuple[str, ...] = ()
-    if driver is not None and driver.state.alive:
-        drifted = (*drift(driver.declared, stream), *waiting(driver.record))
+    drifted = _drifted(stream, driver)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     health = check_health(
         *(sighting, situation.evaluation, of_executors, max_lag, drifted),
@@ -128,6 +126,12 @@ def assess(
         busy=busy,
         asked=asked,
     )
+
+
+def _drifted(stream: Stream, driver: Driver | None) -> tuple[str, ...]:
+    if driver is None or not driver.state.alive:
+        return ()
+    return (*drift(driver.declared, stream), *waiting(driver.record))
 
 
 def assess_or_say_why(stream: Stream, sighting: Sighting, **known: Any) -> Assessment:
