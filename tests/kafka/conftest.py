@@ -1,5 +1,6 @@
 """A broker for all tests of this process, and Spark's connector where there is one."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from dev.kafka.connector import WORKS_ON
 from tests.kafka.following import Following
 
 Topic = Callable[..., str]
+
+
+def _plain(request: pytest.FixtureRequest) -> str:
+    """The test's name, also with parameters, in letters that a topic and a stream may have."""
+    return re.sub(r"\W", "_", request.node.name)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +43,7 @@ def topic(kafka: Kept, request: pytest.FixtureRequest) -> Topic:
     made = iter("abcdefgh")
 
     def make(partitions: int = 1) -> str:
-        name = f"{next(made)}.{request.node.name[:80]}"
+        name = f"{next(made)}.{_plain(request)[:80]}"
         client.create_topic(kafka.address, name, partitions)
         return name
 
@@ -51,7 +57,7 @@ def follow(
     """A stream that reads topics, not started yet."""
 
     def make(topics: str, servers: str | None = None, **more: Any) -> Following:
-        name = request.node.name.removeprefix("test_")[:40].strip("_")
+        name = _plain(request).removeprefix("test_")[:40].strip("_")
         at = servers or kafka.address
         return Following(local_cluster, tmp_path, at, topics, name=name, **more)
 

@@ -25,6 +25,8 @@ class Following:
     """Args:
     topics: what it subscribes to, or, `by` something else, the pattern of that.
     options: of the source.
+    writer: options of the query's end.
+    settings: of Spark.
     """
 
     def __init__(
@@ -37,6 +39,8 @@ class Following:
         name: str,
         by: str = "subscribe",
         options: Mapping[str, Any] | None = None,
+        writer: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> None:
         self.cluster, self.folder = cluster, folder
@@ -44,6 +48,8 @@ class Following:
         arguments = ["--servers", servers, "--by", by, "--topics", topics, "--folder", str(folder)]
         for key, value in (options or {}).items():
             arguments += ["--option", key, str(value)]
+        for key, value in (writer or {}).items():
+            arguments += ["--writer", key, value]
         declared: dict[str, Any] = {
             "program": str(PROGRAM),
             "arguments": tuple(arguments),
@@ -51,7 +57,7 @@ class Following:
             "executor_memory": "512m",
             "driver_memory": "512m",
             "checkpoint_location": str(folder / "checkpoint"),
-            "spark_conf": {"spark.jars": connector()},
+            "spark_conf": {"spark.jars": connector(), **(settings or {})},
             "autoscale": RatioPolicy(interval=10, max_executors=6, max_lag="5s"),
             "recovery": RecoveryPolicy(first_delay=0.1, limit=2),
         }

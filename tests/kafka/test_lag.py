@@ -1,6 +1,6 @@
 """A real Spark reads a real Kafka: how far it is behind, also of a topic that is not there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -103,6 +103,44 @@ def test_its_lag_is_told_of_each_partition_and_in_time_until_its_topic_is_delete
         assert len(values) == len(set(values)) == 93 and {*"def"} <= {*values}
 
         its_topic_is_deleted(following, kafka, t)
+
+
+SECOND_LOG = {"settings": {"spark.sql.streaming.offsetLog.formatVersion": "2"}}
+ASYNCHRONOUS = {
+    "writer": {
+        "asyncProgressTrackingEnabled": "true",
+        "asyncProgressTrackingCheckpointIntervalMs": "3600000",
+        # Spark means it for Kafka's sink alone.
+        "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+    }
+}
+
+
+@pytest.mark.clusters
+@pytest.mark.parametrize("of", [SECOND_LOG, ASYNCHRONOUS], ids=["second_log", "asynchronous"])
+def test_its_lag_is_told_whatever_its_checkpoint_is_written_like(
+    follow: Follow, topic: Topic, records: client.Records, of: Mapping[str, Mapping[str, str]]
+) -> None:
+    t = topic(2)
+    records.put(t, (f"early {number}" for number in range(30)), partition=0)
+    with running(follow(t, options={"maxOffsetsPerTrigger": 10}, **of)) as following:
+        caught_up(following, 30)
+        records.put(t, (f"late {number}" for number in range(60)), partition=1)
+        query = following.wait("a lag", lambda query: query.behind_ms)
+        assert query.partitions_behind is not None
+        assert query.partitions_behind[f"{t}-0"] == 0 < query.partitions_behind[f"{t}-1"] < 60
+        assert query.backlog_records == query.partitions_behind[f"{t}-1"]
+        caught_up(following, 90)
+        query = following.query()
+        assert query is not None
+        assert query.partitions_behind == {f"{t}-0": 0, f"{t}-1": 0}
+        # It goes on from what the logs say, whatever they lack.
+        see_ended(following.cluster, following.stream.name)
+        following.start()
+        records.put(t, "abc", partition=0)
+        wait_for("the new ones", lambda: {*"abc"} <= {*following.values()}, about=following.log)
+        query = following.wait("no lag", lambda query: query.behind_ms == 0)
+        assert query.lag_unknown is None
 
 
 @pytest.mark.clusters

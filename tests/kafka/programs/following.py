@@ -16,6 +16,7 @@ def main() -> None:
     parser.add_argument("--topics", required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--option", nargs=2, action="append", default=[])
+    parser.add_argument("--writer", nargs=2, action="append", default=[])
     given = parser.parse_args()
 
     spark = SparkSession.builder.getOrCreate()
@@ -38,6 +39,7 @@ def main() -> None:
         .options(**dict(given.option))
         .load()
         .writeStream.queryName("following")
+        .options(**dict(given.writer))
         .trigger(processingTime=f"{interval_ms} milliseconds")
         .foreachBatch(work)
         .start()
