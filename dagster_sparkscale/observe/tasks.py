@@ -27,9 +27,10 @@ executors, batches would take more than half as long (Amdahl)."""
 UNEVEN = 3.0
 """Times the median that the longest task of a stage takes, from which on that stage is uneven:
 Spark's own measure of a straggler (spark.speculation.multiplier)."""
-DECISIVE = 0.5
-"""Share of its stage's time that the longest task takes at least, where it matters: behind many
-waves of others even a long task does not."""
+DECISIVE = 0.3
+"""Share of its stage's time that the longest task takes at least, where it matters: behind more
+than three waves of others even a long task does not. A slow executor may have two or three of a
+stage's tasks, one after the other."""
 SLOW = 2.0
 """Times as long as on others that tasks take on a slow executor: half of its cores are lost."""
 STEADY = 0.8

@@ -76,7 +76,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
         assert again.epoch == first.epoch + 1
         wait_running(cluster, "survivor", executors=1)
 
-        cluster.conditions([])  # as `sparkscale doctor` does
+        list(cluster.conditions([]))  # as `sparkscale doctor` does
         dagster.succeed(dagster.launch("stop"))
         assert newest(cluster, "survivor").state is DriverState.STOPPED
         of_streams = f"labelSelector={names.STREAM}"
