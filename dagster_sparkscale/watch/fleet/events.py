@@ -90,6 +90,7 @@ def fleet_event(
         for one in last.problems:
             known = memory.problems.setdefault(one.stream, {})
             known[cast(Problem, one.problem)] = Standing(one.since, last.at, one.text)
+    last_at = memory.told_at
     if not memory.is_due(fleet, now):
         return
     busy = in_flight(instance, streams.cluster_key, cluster, now)
@@ -113,6 +114,10 @@ def fleet_event(
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
         elsewhere = f"in the event of {clock(memory.whole_at)}"
         event = event.with_metadata({**event.metadata, ALL_STREAMS: elsewhere})
+    hours = [row.executor_hours for row in fleet if row.executor_hours is not None]
+    # A plot needs no more points than a quiet fleet has events.
+    if hours and now // QUIET != last_at // QUIET:
+        event = event.with_metadata({**event.metadata, EXECUTOR_HOURS: round(sum(hours), 1)})
     yield event
 
 
@@ -130,9 +135,6 @@ def observation(
     metadata: dict[str, Any] = {AT_A_GLANCE: dg.MetadataValue.md(fitted(glance, INLINE))}
     for number, piece in enumerate(pieces, 1):
         metadata[f"streams {number}"] = dg.MetadataValue.md(piece)
-    hours = [row.executor_hours for row in fleet if row.executor_hours is not None]
-    if hours:
-        metadata[EXECUTOR_HOURS] = round(sum(hours), 1)
     if noted := notes(fleet, PIECE):
         metadata[WHAT_IS_UP] = dg.MetadataValue.md(noted)
     if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):
