@@ -22,10 +22,10 @@ class RescaleConfig(DecidedConfig):
     wait_seconds: float = Field(
         default=120.0, ge=0, description="How long to wait for the executors to come or go."
     )
-    not_again_seconds: float = Field(
-        default=0.0,
+    not_again_seconds: float | None = Field(
+        default=None,
         ge=0,
-        description="For how long the autoscaler asks for no more than the target; 0: it is free.",
+        description="For how long the autoscaler asks for no more than the target.",
     )
 
 
@@ -37,7 +37,7 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
         target=decision.target,
         epoch=epoch,
         wait_seconds=patience,
-        not_again_seconds=decision.not_again_for,
+        not_again_seconds=decision.not_again_for or None,
         reason=decision.reason,
     )
 
@@ -46,7 +46,7 @@ def _carry_out(run: Run[RescaleConfig]) -> Report:
     config = run.config
     request = RescaleRequest(
         *(run.name, config.target, config.delta, config.wait_seconds, config.reason),
-        config.not_again_seconds,
+        config.not_again_seconds or 0.0,
     )
     story = rescale(run.cluster, run.stream, request, run.requester)
     line = (
