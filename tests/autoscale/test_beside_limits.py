@@ -341,6 +341,8 @@ class TestProperties:
         seen = replace(seen, requested=requested)
         if max_lag is not None:
             seen = replace(seen, throttled_lag=None)  # else what waits may wait
+        if seen.throttled_by == "set":
+            seen = replace(seen, lag=None)  # no executor makes up for that
         free = replace(seen, throttled=None)
         policy = with_lag(policy, max_lag)
         after = target(policy.decide(bounds, seen), requested)

@@ -1,4 +1,4 @@
-"""Which jobs of Spark's have ended since the last look, and whether all of them are known. Pure."""
+"""The jobs of Spark that have ended since the last look, and whether they are all known. Pure."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
