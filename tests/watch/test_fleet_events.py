@@ -252,14 +252,14 @@ def test_what_is_stored_is_bounded(streams, quiet, worst):
     assert told.size < worst
 
 
-def test_the_executor_hours_of_today_are_plotted_every_ten_minutes_and_never_as_a_false_zero():
+def test_the_executor_hours_of_today_are_plotted_every_hour_and_never_as_a_false_zero():
     told = Told()
     key = "executor-hours today"
     first = told.at(0, line(executor_hours=1.26), line("orders"))
     assert first[key] == 1.3
     busy = line(state="failed", executor_hours=1.4)
     assert key not in told.at(120, busy, line("orders"))
-    assert told.at(700, line(executor_hours=1.6), line("orders", executor_hours=2.0))[key] == 3.6
+    assert told.at(3700, line(executor_hours=1.6), line("orders", executor_hours=2.0))[key] == 3.6
     assert key not in Told().at(0, line(), line("orders"))
 
 

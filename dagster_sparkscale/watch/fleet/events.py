@@ -45,6 +45,8 @@ AT_A_GLANCE = "at a glance"
 WHAT_IS_UP = "what is up"
 ALL_STREAMS = "whole table"
 EXECUTOR_HOURS = "executor-hours today"
+HOURLY = 3600.0
+"""Seconds between two points of it."""
 PROBLEMS_NOW = "problems"
 FOR_ALERTS = "for alerts"
 
@@ -115,8 +117,8 @@ def fleet_event(
         elsewhere = f"in the event of {clock(memory.whole_at)}"
         event = event.with_metadata({**event.metadata, ALL_STREAMS: elsewhere})
     hours = [row.executor_hours for row in fleet if row.executor_hours is not None]
-    # A plot needs no more points than a quiet fleet has events.
-    if hours and now // QUIET != last_at // QUIET:
+    # What grows all day needs no more points in a plot.
+    if hours and now // HOURLY != last_at // HOURLY:
         event = event.with_metadata({**event.metadata, EXECUTOR_HOURS: round(sum(hours), 1)})
     yield event
 
