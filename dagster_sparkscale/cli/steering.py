@@ -55,51 +55,21 @@ def _described(field: str) -> str:
     return str(SteerConfig.model_fields[field].description)
 
 
-def _steer(where: Target, stream: str, action: str, config: dict[str, Any]) -> None:
-    carry_out(where.find(stream), STEER, stream, {"action": action, **config})
+def _command(action: str, what: str, *own: Callable[..., Any]) -> click.Command:
+    """The command that sets an entry of a kind.
 
+    Args:
+        what: its help.
+        own: arguments and options that no other kind has, in order.
+    """
 
-@click.command()
-@_for_a_while
-@click.argument("size", metavar="N", type=int)
-@on_a_target
-def pin(where: Target, stream: str, **config: Any) -> None:
-    """Keep the number of executors of STREAM at N, whatever its policy decides."""
-    _steer(where, stream, "pin", config)
+    @on_a_target
+    def steer(where: Target, stream: str, **config: Any) -> None:
+        carry_out(where.find(stream), STEER, stream, {"action": action, **config})
 
-
-@click.command()
-@_for_a_while
-@on_a_target
-def pause(where: Target, stream: str, **config: Any) -> None:
-    """Keep the number of executors of STREAM as it is. All else goes on."""
-    _steer(where, stream, "pause", config)
-
-
-@click.command()
-@_for_a_while
-@on_a_target
-def advise(where: Target, stream: str, **config: Any) -> None:
-    """Decide for STREAM, show it, and do nothing."""
-    _steer(where, stream, "advise", config)
-
-
-@click.command()
-@_for_a_while
-@on_a_target
-def freeze(where: Target, stream: str, **config: Any) -> None:
-    """Change nothing of STREAM by itself, but start it again where it fails."""
-    _steer(where, stream, "freeze", config)
-
-
-@click.command()
-@_for_a_while
-@field_option(SteerConfig, "minimum", "--min", metavar="N", type=int)
-@field_option(SteerConfig, "maximum", "--max", metavar="N", type=int)
-@on_a_target
-def bounds(where: Target, stream: str, **config: Any) -> None:
-    """Have the executors of STREAM move between other numbers than declared."""
-    _steer(where, stream, "bounds", config)
+    for option in reversed(own):
+        steer = option(steer)
+    return click.command(action, help=what)(_for_a_while(steer))
 
 
 @click.command()
@@ -109,7 +79,24 @@ def bounds(where: Target, stream: str, **config: Any) -> None:
 @on_a_target
 def resume(where: Target, stream: str, kinds: tuple[str, ...], **config: Any) -> None:
     """End what steers STREAM: all of it, or these kinds, such as pin."""
-    _steer(where, stream, "resume", {"kinds": list(kinds), **config})
+    config |= {"action": "resume", "kinds": list(kinds)}
+    carry_out(where.find(stream), STEER, stream, config)
 
 
-STEERING = (pin, pause, advise, freeze, bounds, resume)
+STEERING = (
+    _command(
+        "pin",
+        "Keep the number of executors of STREAM at N, whatever its policy decides.",
+        click.argument("size", metavar="N", type=int),
+    ),
+    _command("pause", "Keep the number of executors of STREAM as it is. All else goes on."),
+    _command("advise", "Decide for STREAM, show it, and do nothing."),
+    _command("freeze", "Change nothing of STREAM by itself, but start it again where it fails."),
+    _command(
+        "bounds",
+        "Have the executors of STREAM move between other numbers than declared.",
+        field_option(SteerConfig, "minimum", "--min", metavar="N", type=int),
+        field_option(SteerConfig, "maximum", "--max", metavar="N", type=int),
+    ),
+    resume,
+)

@@ -2,30 +2,17 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dagster_sparkscale import LocalCluster
+from tests.e2e.terminal import COMMAND, ROOT, THERE, declare, typed
 from tests.waiting import HANGS, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
-ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "dagster_sparkscale"]
-THERE = ["-m", "tests.e2e.location"]
 STREAM = "commanded"
-
-
-def typed(command: str, *words: str, code: int = 0) -> str:
-    """What it writes, to both."""
-    done = subprocess.run(
-        [*COMMAND, command, *words, *THERE],
-        **{"cwd": ROOT, "capture_output": True, "text": True, "timeout": HANGS},
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return str(done.stdout + done.stderr)
 
 
 def row() -> dict[str, object]:
@@ -44,12 +31,7 @@ def answered() -> str:
 def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", STREAM)
-    monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
-    monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    declare(monkeypatch, STREAM, tmp_path, local_cluster)
 
     assert row()["state"] != "running"
     assert "started driver" in typed("start", STREAM)

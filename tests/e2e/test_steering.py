@@ -7,7 +7,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from dagster_sparkscale import LocalCluster, RatioPolicy
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told, wait_for_request
-from tests.e2e.test_cli import typed
+from tests.e2e.terminal import declare, typed
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
@@ -32,12 +32,7 @@ def wait_for_hold(d: Deployment, reason: str) -> str:
 def test_the_autoscaler_holds_a_pin_gets_it_back_and_goes_on_once_it_is_resumed(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", STREAM)
-    monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
-    monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    declare(monkeypatch, STREAM, tmp_path, local_cluster)
     policy = RatioPolicy(interval=10, max_executors=2)
     stream = paced_stream(STREAM, tmp_path, autoscale=policy)
     with deployed(local_cluster, stream, tmp_path) as d:
