@@ -13,7 +13,7 @@ It is measured where a policy declares `min_gain`, and of what the policy itself
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Self
 
 from dagster_sparkscale.capability import Running
@@ -34,7 +34,6 @@ KNOWN_WITHIN = 30.0
 SETTLED = 0.9
 """Windows that executors have to be there for: their first tasks load and compile code."""
 
-_KEYS = ("executors", "records", "ms", "ratio", "at", "epoch", "to", "since")
 _PREFIX = "effect_"
 
 
@@ -77,13 +76,14 @@ class ScaleUp:
     @classmethod
     def of(cls, learned: Mapping[str, float]) -> Self | None:
         """The scale-up that the sensor remembers; None: there is none."""
-        known = {key: learned[_PREFIX + key] for key in _KEYS if _PREFIX + key in learned}
-        return cls(**known) if len(known) == len(_KEYS) else None
+        keys = [field.name for field in fields(cls)]
+        known = {key: learned[_PREFIX + key] for key in keys if _PREFIX + key in learned}
+        return cls(**known) if len(known) == len(keys) else None
 
     @property
     def remembered(self) -> dict[str, float]:
         """What the sensor remembers of it."""
-        return {_PREFIX + key: float(getattr(self, key)) for key in _KEYS}
+        return {_PREFIX + key: float(value) for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)

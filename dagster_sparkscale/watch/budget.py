@@ -8,6 +8,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.operations import STALE_AFTER
+from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 
@@ -51,7 +52,7 @@ def _granted(memory: Memory, stream: str, now: float) -> int:
 
 def _cut(assessment: Assessment, cut: Cut) -> Assessment:
     decision, evaluation = assessment.decision, assessment.evaluation
-    why = f"{cut.why}; otherwise: {decision}: {decision.reason}"
+    why = WithRemedy(f"{cut.why}; otherwise: {decision}: ", decision.reason)
     if evaluation is not None and cut.target > (evaluation.requested or 0):
         return replace(assessment, decision=ScaleTo(cut.target, why))
     return replace(assessment, decision=Hold(why), waits=cut.why)
