@@ -1,7 +1,7 @@
 """What steering costs a tick: 1000 streams with a pin each, against the same without.
 
 Both are evaluated over HTTP through the real cluster manager, as in `sensor_tick`, and what is told
-is stored: a tick each, in turn, for ten minutes. The entries stand in the record that a look
+is stored: a tick each, in turn, for half an hour. The entries stand in the record that a look
 reads anyway, so a tick must not become slower by them.
 """
 
@@ -18,7 +18,7 @@ from dagster_sparkscale.clusters.records.steering import Steered, with_entry
 from dagster_sparkscale.declare.drift import declared
 
 STREAMS = 1000
-MINUTES = 10
+MINUTES = 30
 
 
 def measure() -> list[Figure]:

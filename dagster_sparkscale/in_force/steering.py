@@ -8,6 +8,7 @@ an entry keeps from being done is still decided, and the reason says what that w
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from dagster_sparkscale.clusters.errors import Overtaken
@@ -91,13 +92,14 @@ class Steering:
         return self.of("freeze", "advise")
 
     def in_words(self, entry: Entry) -> str:
-        """An entry as people read it at this moment."""
-        return entry.in_words(self.now)
+        """One of the entries as people read it at this moment."""
+        return self.lines[self.entries.index(entry)]
 
-    @property
+    @cached_property
     def lines(self) -> tuple[str, ...]:
         """All entries, a line each."""
-        return tuple(map(self.in_words, self.entries))
+        # Once: each moment in it costs more than all else of an entry.
+        return tuple(entry.in_words(self.now) for entry in self.entries)
 
 
 def _of_calendar(spells: Iterable[Spell]) -> dict[Kind, Steered]:
