@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.evaluation import Evaluation, Load
+from dagster_sparkscale.observe.gathering import fullest, latest
 from dagster_sparkscale.observe.receivers import active as active_receivers
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
@@ -131,6 +132,7 @@ def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
     if status.dropped_at is not None:
         kept = min(kept, status.now - status.dropped_at)
     busy_ms = sum(b.processing_ms for b in loaded)
+    peak_rate, delay = _uneven(now)
     else_ms = now.batch_interval * 1000
     gathered_ms = sum(b.triggers * now.intervals.get(b.query, else_ms) for b in loaded)
     return replace(
@@ -140,9 +142,27 @@ def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
         input_rate=records / kept if loaded and kept > 0 else None,
         gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
+        peak_rate=peak_rate,
+        delay=delay,
         backlog_records=_total([q.backlog_records for q in now.live]),
         pending_batches=_total([q.pending_batches for q in now.live]),
     )
+
+
+def _uneven(now: _Window) -> tuple[float | None, float | None]:
+    """Records per second of the fullest batch, and the longest delay in seconds."""
+    peaks, delays = [], []
+    for query in now.active:
+        if query.trigger in UNPACED:
+            continue
+        batches = [b for b in now.batches if b.query == query.name]
+        known = [b for b in now.status.batches if b.query == query.name]
+        before = known[-len(batches) - 1] if len(known) > len(batches) else None
+        interval = now.intervals[query.name] / 1000
+        peaks.append(fullest(batches, before, interval))
+        delays.append(latest(batches, before, interval))
+    full, late = [p for p in peaks if p is not None], [d for d in delays if d is not None]
+    return sum(full) if full else None, max(late, default=None)
 
 
 def _with_lag(found: Evaluation, now: _Window) -> Evaluation:

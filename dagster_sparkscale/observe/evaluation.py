@@ -74,6 +74,13 @@ class Evaluation:
     what is processed, not what comes."""
     processed_rate: float | None = None
     """Records per second of processing time, all queries together."""
+    peak_rate: float | None = None
+    """Records per second of the fullest batch: its records / the seconds in which they came; all
+    queries together, each by its fullest. A load that comes and goes within the window has it far
+    above `input_rate`."""
+    delay: float | None = None
+    """Seconds from when the oldest record of a batch came until that batch was done, of the latest
+    one. Above two batch intervals it was late."""
     backlog_records: int | None = None
     """Records that the sources have and no batch has taken yet, all queries together."""
     pending_batches: int | None = None

@@ -48,6 +48,8 @@ minutes = st.builds(
     decision=texts,
     reason=texts,
     limit=measured,
+    peak_rate=measured,
+    delay=measured,
     throttled=texts,
 )
 # Also of those in which little changes, as it is with streams.
@@ -107,6 +109,21 @@ def test_ten_minutes_are_some_500_characters_and_less_as_an_event_carries_them()
     ]
     assert len(json.dumps(pack(some), separators=(",", ":"))) < 800
     assert len(stored(some)) < 500
+
+
+def test_an_event_of_an_older_release_is_read_which_had_no_dictionary():
+    some = [Minute(NOON, "running", ratio=0.5), Minute(NOON + 60)]
+    text = json.dumps(pack(some)).encode()
+    assert restored(b64encode(zlib.compress(text, level=9)).decode()) == some
+
+
+def test_what_is_stored_goes_on_being_readable():
+    """Stored by this release: a later one reads it with the same dictionary."""
+    text = "ePmLHLBdQ48zEmMG5AS0QI42gokScCos8UIlgxQM9CxNsfoBbh6SH8BitQDtuTt/"
+    assert restored(text) == [
+        Minute(NOON, "running", epoch=1, ratio=0.5, registered=2, peak_rate=1200, delay=12.5),
+        Minute(NOON + 60, "running", epoch=1, decision="scale to 3", reason="R 0.95"),
+    ]
 
 
 def test_columns_of_a_newer_release_are_passed_over_and_missing_ones_were_not_measured():
