@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Order, Seconds
+from dagster_sparkscale.declare.learner import Learner, Workload
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.quantities import counted
@@ -61,6 +62,11 @@ class AutoscalePolicy(Declaration):
         """
         # Not reached by a stream: it refuses a policy that leaves it at this.
         return Hold(f"{type(self).__name__} does not say how to decide")
+
+    def learner(self, workload: Workload, /) -> Learner | None:
+        """What decides in place of this policy, where it learns from the stream's minutes: as it is
+        before the first of them. None: it learns nothing, and `decide` decides."""
+        return None
 
     _order: ClassVar[Order] = (
         ("max_executors", "at least", "min_executors"),

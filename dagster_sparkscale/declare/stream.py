@@ -15,6 +15,7 @@ from dagster_sparkscale.declare.calendar import Calendar
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds, Whole
 from dagster_sparkscale.declare.faults import refuse, shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
+from dagster_sparkscale.declare.learner import Workload
 from dagster_sparkscale.declare.part import Part
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.reserved import reserved
@@ -287,6 +288,13 @@ class Stream(Declaration):
     def tasks_at_a_time(self) -> int:
         """How many tasks one of its executors runs at a time."""
         return self.executor_cores // self.cores_per_task or 1
+
+    @property
+    def workload(self) -> Workload:
+        """What its policy has to know of it to learn from its minutes."""
+        return Workload(
+            self.batch_interval, self.tasks_at_a_time, self.tasks_per_shard, self.pinned
+        )
 
     @property
     def cores_per_task(self) -> int:

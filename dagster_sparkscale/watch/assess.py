@@ -11,6 +11,7 @@ from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift
+from dagster_sparkscale.declare.learner import Learner
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
 from dagster_sparkscale.in_force.slots import out_of_reach
@@ -19,6 +20,7 @@ from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
+from dagster_sparkscale.observe.minutes import Minute, minute
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import check_health
@@ -78,6 +80,7 @@ def assess(
     before: Evaluated = NEVER,
     learned: Mapping[str, float] = _NOTHING,
     asked: Asked | None = None,
+    learner: Learner | None = None,
 ) -> Assessment:
     """Assess one stream.
 
@@ -89,6 +92,8 @@ def assess(
             window.
         learned: what capabilities have learned of the stream.
         asked: the executors that its policy has asked for; None: not known here.
+        learner: what its policy has learned from the minutes before; None: nothing, or that is not
+            known here.
     """
     driver, status = sighting.driver, sighting.status
     busy = capabilities.busy(status)
@@ -98,7 +103,7 @@ def assess(
         of_executors = decision = held
     else:
         situation = running = _evaluated(situation, before)
-        of_executors, decision, asked = _decided(running, capabilities, busy, asked)
+        of_executors, decision, asked = _decided(running, capabilities, busy, asked, learner)
     drifted = _drifted(stream, driver)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     health = check_health(
@@ -186,7 +191,11 @@ def _evaluated(found: Situation, before: Evaluated) -> Running:
 
 
 def _decided(
-    situation: Running, capabilities: Capabilities, busy: str | None, asked: Asked | None
+    situation: Running,
+    capabilities: Capabilities,
+    busy: str | None,
+    asked: Asked | None,
+    learner: Learner | None,
 ) -> tuple[Decision, Decision, Asked | None]:
     """What is decided of the executors, what should happen to the stream, and which executors have
     been asked for from now on."""
@@ -198,7 +207,7 @@ def _decided(
     bounds = bounds_in_force(
         situation.stream, situation.driver, steering, situation.evaluation.shards
     )
-    wanted = capabilities.adjust(situation, _by_policy(situation, bounds))
+    wanted = capabilities.adjust(situation, _by_policy(situation, bounds, learner))
     if situation.stream.autoscale is not None:
         wanted, asked = scale_down(
             *(wanted, situation.stream.autoscale, bounds, situation.evaluation, asked),
@@ -224,7 +233,7 @@ def _waits(decision: Decision, operation: str | None, due: bool) -> str | None:
     return None if due else "not due yet"
 
 
-def _by_policy(situation: Running, bounds: Bounds) -> Hold | ScaleTo:
+def _by_policy(situation: Running, bounds: Bounds, learner: Learner | None) -> Hold | ScaleTo:
     """What the stream's policy decides. One that fails, as a user's own may, is the reason to hold:
     it must not keep the other streams from being seen to."""
     policy = situation.stream.autoscale
@@ -233,7 +242,10 @@ def _by_policy(situation: Running, bounds: Bounds) -> Hold | ScaleTo:
     evaluation = situation.evaluation
     name = type(policy).__name__
     try:
-        decision = policy.decide(bounds, evaluation)
+        if learner is None:
+            decision = policy.decide(bounds, evaluation)
+        else:
+            decision = learner.after(_minute(situation)).decide(bounds, evaluation)
     except (Exception, SystemExit) as error:  # it must not end the tick of all streams
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename.rpartition('/')[2]}, line {where.lineno}"
@@ -242,6 +254,12 @@ def _by_policy(situation: Running, bounds: Bounds) -> Hold | ScaleTo:
     if fault := _fault(decision, bounds):
         return Hold(f"{name} could not decide: {fault}", broken=True)
     return decision
+
+
+def _minute(situation: Running) -> Minute:
+    """The minute of this look, as far as anything is learned from it."""
+    driver = situation.driver
+    return minute(situation.now, driver.state.value, driver.epoch, situation.evaluation)
 
 
 def _fault(decision: object, bounds: Bounds) -> str | None:

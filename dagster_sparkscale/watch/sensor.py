@@ -17,6 +17,7 @@ from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.declare.learner import Learner
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
 from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.lifecycle.recovery import Restart
@@ -34,6 +35,7 @@ from dagster_sparkscale.watch.fleet.events import fleet_event
 from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, orphan_row, row
 from dagster_sparkscale.watch.health import NOT_STOPPED
+from dagster_sparkscale.watch.learners import Learners
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.orphans import OrphanSearch, orphan_events, remembered
 from dagster_sparkscale.watch.page.events import Event, events_of
@@ -97,6 +99,7 @@ class Watch:
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
     recents: Recents = field(default_factory=Recents)
+    learners: Learners = field(default_factory=Learners)
     _evaluating: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -139,6 +142,7 @@ class Tick:
 
     def evaluate(self) -> dg.SensorResult:
         """What Dagster is to store, and which runs it is to start."""
+        self._watch.learners.tick(self._streams.by_name, self._now)
         sightings = self._look()
         orphans = self._search_orphans()
         assessments = self._assess(sightings)
@@ -229,7 +233,17 @@ class Tick:
             before=known.evaluated,
             learned=known.learned,
             asked=known.asked,
+            learner=self._learner(stream, known),
         )
+
+    def _learner(self, stream: Stream, known: StreamMemory) -> Learner | None:
+        try:
+            return self._watch.learners.of(self._context.instance, stream, known)
+        except Exception as error:  # what can't be read back of one must not hide the others
+            text = f"{stream.name}: its minutes can't be read: {type(error).__name__}: {error}"
+            self._context.log.exception(text)
+            self._faults.append(text)
+            return None
 
     def _is_due(self, stream: Stream) -> bool:
         """Whether the interval of the stream's policy has passed since it last decided."""
@@ -253,6 +267,7 @@ class Tick:
             self._rows.append(replace(row(assessment), executor_hours=hours))
             recent = self._watch.recents.of(instance, stream.name, asset_key(stream), known)
             recent.add(minute)
+            self._watch.learners.add(stream.name, minute)
             if self._size > MOST_TOLD:
                 _keep(known, minute)
                 return

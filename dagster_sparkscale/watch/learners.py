@@ -1,0 +1,119 @@
+"""What the policies have learned of the streams, as the process of the sensor remembers it.
+
+Kept in the process: it follows from the stored minutes. After a restart of the code location these
+are read back from the event log, for a few seconds a tick; until a stream's are, its policy decides
+by what it sees alone.
+"""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+from dagster import DagsterInstance
+
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.learner import Learned, Learner, since
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.history import history
+from dagster_sparkscale.observe.minutes import Minute, merged
+from dagster_sparkscale.operations import asset_key
+from dagster_sparkscale.watch.memory import StreamMemory
+
+READING = 10.0
+"""Seconds of a tick for reading back."""
+
+
+@dataclass
+class _Known:
+    """What is known of one stream."""
+
+    learner: Learner
+    seen_at: int
+    """When its last minute was, seconds since the epoch; 0: there is none."""
+
+
+class Learners:
+    """What the policies have learned of all streams of a sensor."""
+
+    def __init__(self) -> None:
+        self._nothing: dict[str, Learner | None] = {}
+        self._known: dict[str, _Known] = {}
+        self._now = self._until = 0.0
+
+    def tick(self, declared: Collection[str], now: float) -> None:
+        """A tick begins, at `now` in seconds since the epoch: forget what is not declared any
+        more."""
+        self._now = now
+        self._known = {name: one for name, one in self._known.items() if name in declared}
+        self._until = time.monotonic() + READING
+
+    def of(self, instance: DagsterInstance, stream: Stream, memory: StreamMemory) -> Learner | None:
+        """What the policy of a stream has learned from all minutes so far. None: it learns nothing,
+        or they are not read back yet."""
+        name = stream.name
+        if name not in self._nothing:
+            self._nothing[name] = _nothing(stream)
+        nothing = self._nothing[name]
+        if nothing is None:
+            return None
+        known = self._known.get(name)
+        # A tick that was tried out, or that Dagster has dropped, was none.
+        if known is None or known.seen_at != memory.last_at:
+            if time.monotonic() >= self._until:
+                return None
+            known = self._known[name] = self._read_back(instance, stream, memory, nothing)
+        return known.learner
+
+    def add(self, stream: str, minute: Minute) -> None:
+        """Learn from what was seen in a minute, later than those before."""
+        if (known := self._known.get(stream)) is not None:
+            known.learner, known.seen_at = _after(known.learner, [minute]), minute.at
+
+    def _read_back(
+        self, instance: DagsterInstance, stream: Stream, memory: StreamMemory, nothing: Learner
+    ) -> _Known:
+        try:
+            stored = history(instance, asset_key(stream), since(self._now))
+        except LookupError:  # nothing was ever stored of it
+            stored = []
+        # After a crash, minutes that have been stored are pending still.
+        return _Known(_after(nothing, merged((stored, memory.minutes))), memory.last_at)
+
+
+def _nothing(stream: Stream) -> Learner | None:
+    """What is known of a stream before its first minute; None: its policy learns nothing."""
+    policy = stream.autoscale
+    if policy is None:
+        return None
+    try:
+        learner = policy.learner(stream.workload)
+    except Exception as error:  # a user's own: it must not end the tick of all streams
+        return _Broken(error)
+    return None if learner is None else Learned.of(learner)
+
+
+def _after(learner: Learner, minutes: Collection[Minute]) -> Learner:
+    try:
+        for minute in minutes:
+            learner = learner.after(minute)
+    except Exception as error:  # a user's own
+        return _Broken(error)
+    return learner
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A learner that has failed: to decide says why."""
+
+    error: Exception
+
+    def after(self, minute: Minute, /) -> Self:
+        """It learns nothing more."""
+        return self
+
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        """Fail as it has failed."""
+        raise self.error
