@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
     from dagster_sparkscale.declare.decorator import streaming_asset as streaming_asset
     from dagster_sparkscale.declare.key_groups import KeyGroups as KeyGroups
+    from dagster_sparkscale.declare.learner import Learner as Learner
+    from dagster_sparkscale.declare.learner import Workload as Workload
     from dagster_sparkscale.declare.limits import SourceLimits as SourceLimits
     from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
@@ -73,6 +75,7 @@ _HOMES = {
     "Hold": "declare.decisions",
     "KeyGroups": "declare.key_groups",
     "KubernetesCluster": "clusters.kubernetes.cluster",
+    "Learner": "declare.learner",
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
@@ -92,6 +95,7 @@ _HOMES = {
     "StructuredStream": "declare.streams",
     "Webhook": "watch.alerts.webhooks",
     "Window": "declare.calendar",
+    "Workload": "declare.learner",
     "YarnClientCluster": "clusters.yarn.client_mode",
     "YarnCluster": "clusters.yarn.cluster",
     "__version__": "version",

@@ -55,9 +55,9 @@ class Learned:
     block: int
     """The present one: seconds since the epoch / `BLOCK`."""
     of_two: Learner
-    """By the minutes of the present block and of the one before."""
+    """What the minutes of the present block and of the one before say."""
     of_one: Learner
-    """By those of the present block; it goes on as `of_two` in the next one."""
+    """What those of the present block say; it goes on as `of_two` in the next one."""
 
     @classmethod
     def of(cls, nothing: Learner) -> Self:

@@ -111,7 +111,7 @@ class _Broken:
     error: Exception
 
     def after(self, minute: Minute, /) -> Self:
-        """It learns nothing more."""
+        """Learn nothing more."""
         return self
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:

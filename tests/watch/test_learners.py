@@ -1,0 +1,174 @@
+"""What a policy has learned in the sensor is what the stored minutes say."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Self
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale import AutoscalePolicy, Bounds, Evaluation, Hold, Minute, ScaleTo, history
+from dagster_sparkscale.declare.learner import BLOCK, Learned, Workload, since
+from dagster_sparkscale.watch import learners as learners_module
+from tests.fakes import structured
+from tests.watch.deployment import HOUR, Deployment, overload
+
+KEY = dg.AssetKey("clicks")
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Remembers which minutes it has learned from."""
+
+    ats: tuple[int, ...] = ()
+    workload: Workload | None = None
+
+    def after(self, minute: Minute, /) -> Self:
+        return replace(self, ats=(*self.ats, minute.at))
+
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        return Hold(f"{len(self.ats)} minutes on {self.workload}")
+
+
+class Learning(AutoscalePolicy):
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        return Hold("nothing is known of before")
+
+    def learner(self, workload: Workload, /) -> Counting:
+        return Counting(workload=workload)
+
+
+class Failing(AutoscalePolicy):
+    """One whose author has made a mistake, in a place that `at` names."""
+
+    at: str
+
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        raise AssertionError("its learner decides")
+
+    def learner(self, workload: Workload, /) -> "FailingLearner":
+        if self.at == "learner":
+            raise KeyError("no such model")
+        return FailingLearner(self.at)
+
+
+@dataclass(frozen=True)
+class FailingLearner:
+    at: str
+
+    def after(self, minute: Minute, /) -> Self:
+        if self.at == "after":
+            raise KeyError("no such model")
+        return self
+
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        raise KeyError("no such model")
+
+
+@pytest.fixture
+def noon(clock):
+    """A clock that tests move, at noon of a day."""
+    clock[0] += 12 * HOUR - (time.time() % (24 * HOUR))
+    return clock
+
+
+def running() -> Deployment:
+    deployed = Deployment([structured(autoscale=Learning(max_executors=9))])
+    overload(deployed, deployed.streams[0])
+    return deployed
+
+
+def counted(deployed: Deployment) -> int:
+    text = deployed.tick().decided()
+    return int(text.removeprefix("hold: ").partition(" ")[0])
+
+
+class TestInTheSensor:
+    def test_each_minute_counts_once_and_the_one_of_the_tick_is_known(self, noon):
+        deployed = running()
+        for number in range(1, 8):
+            assert counted(deployed) == number
+            noon[0] += 60
+
+    def test_the_learner_knows_what_it_has_to_of_its_stream(self, noon):
+        (stream,) = (deployed := running()).streams
+        assert str(stream.workload) in deployed.tick().decided()
+        assert stream.workload.batch_interval == stream.batch_interval
+
+    def test_after_a_restart_of_the_code_location_it_has_learned_the_same(self, noon):
+        deployed = running()
+        deployed.passing(25, noon)
+        stored = len(history(deployed.instance, KEY, time.time() - HOUR))
+        again = replace(deployed)  # another process: its sensor remembers nothing
+        assert 0 < stored < 25  # some are pending in the cursor
+        assert counted(again) == counted(deployed) == 26
+
+    def test_with_a_lost_cursor_what_was_stored_is_read_back(self, noon):
+        deployed = running()
+        deployed.passing(25, noon)
+        stored = len(history(deployed.instance, KEY, time.time() - HOUR))
+        again = replace(deployed, cursor=None)
+        assert counted(again) == stored + 1
+
+    def test_a_tick_that_was_tried_out_was_none(self, noon):
+        deployed = running()
+        deployed.passing(5, noon)
+        cursor = deployed.cursor
+        deployed.tick(stored=False)
+        deployed.cursor = cursor
+        noon[0] += 60
+        assert counted(deployed) == 6
+
+    def test_until_they_are_read_back_the_policy_decides_by_itself(self, noon, monkeypatch):
+        monkeypatch.setattr(learners_module, "READING", -1.0)
+        deployed = running()
+        assert deployed.tick().decided() == "hold: nothing is known of before"
+
+    def test_minutes_that_cannot_be_read_hide_no_other_stream(self, noon, monkeypatch):
+        def broken(*_):
+            raise OSError("the database is gone")
+
+        monkeypatch.setattr(learners_module, "history", broken)
+        deployed = running()
+        lines = deployed.tick().data.skip_message.splitlines()
+        assert "clicks: its minutes can't be read: OSError: the database is gone" in lines
+        assert "clicks: hold: nothing is known of before" in lines
+
+    @pytest.mark.parametrize("at", ["learner", "after", "decide"])
+    def test_a_learner_that_fails_is_a_policy_that_could_not_decide(self, noon, at):
+        deployed = Deployment([structured(autoscale=Failing(at=at)), structured(name="views")])
+        for stream in deployed.streams:
+            overload(deployed, stream)
+        for _ in range(2):
+            tick = deployed.tick()
+            why = "hold: Failing could not decide: KeyError: 'no such model'"
+            assert tick.decided().startswith(why)
+            noon[0] += 60
+        assert tick.seen("views").ratio is not None
+
+
+minutes = st.lists(st.integers(0, 60 * BLOCK // 60), unique=True, max_size=40).map(sorted)
+
+
+@given(minutes)
+def test_whoever_reads_the_last_two_blocks_back_has_learned_the_same(numbers):
+    learned = Learned.of(Counting())
+    ats = [number * 60 for number in numbers]
+    for at in ats:
+        learned = learned.after(Minute(at))
+    if not ats:
+        return
+    read_back = Learned.of(Counting())
+    for at in ats:
+        if at >= since(ats[-1]):
+            read_back = read_back.after(Minute(at))
+    assert learned == read_back
+    assert learned.of_two.ats == tuple(at for at in ats if at >= since(ats[-1]))
+
+
+def test_six_to_twelve_hours_count():
+    start = 1000 * BLOCK
+    assert since(start) == start - BLOCK
+    assert since(start + BLOCK - 1) == start - BLOCK
