@@ -20,6 +20,7 @@ from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.learner import Learner
 from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
@@ -31,11 +32,14 @@ from dagster_sparkscale.watch.fleet.rows import (
     row,
     worst_first,
 )
+from dagster_sparkscale.watch.learners import learned_so_far
 from dagster_sparkscale.watch.orphans import OrphanSearch
 from dagster_sparkscale.watch.sighting import of_another
 
 DEADLINE = 10.0
 """Seconds for the agents of a cluster to answer."""
+READING = 2.0
+"""Seconds for what policies have learned."""
 PIPED = 160
 """Columns of what is not written to a terminal."""
 
@@ -103,9 +107,10 @@ class _Watched:
         streams, now = self.deployed.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
         busy: Mapping[str, InFlight] = {}
+        learned: Mapping[str, Learner] = {}
         unwatched = unknown = None
         try:
-            busy, unwatched = _of_dagster(self.deployed, self.cluster, now)
+            busy, unwatched, learned = _of_dagster(self.deployed, self.cluster, now)
         except click.ClickException as error:
             unknown = error.message
         except Exception as error:  # of whatever database it has: the table goes on
@@ -116,7 +121,11 @@ class _Watched:
             run = busy.get(stream.name)
             operation = None if run is None else str(run)
             assessment = assess_or_say_why(
-                stream, sighting, capabilities=CAPABILITIES, now=now, operation=operation
+                *(stream, sighting),
+                capabilities=CAPABILITIES,
+                now=now,
+                operation=operation,
+                learner=learned.get(stream.name),
             )
             rows.append(row(assessment, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
@@ -135,15 +144,16 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
 
 def _of_dagster(
     deployed: Deployed, cluster: ClusterManager, now: float
-) -> tuple[Mapping[str, InFlight], str | None]:
-    """The operations in flight, by stream, and why nobody watches, with what to do. Refuses to
-    guess where no Dagster would know."""
+) -> tuple[Mapping[str, InFlight], str | None, Mapping[str, Learner]]:
+    """The operations in flight, by stream; why nobody watches, with what to do; and what policies
+    have learned, by stream. Refuses to guess where no Dagster would know."""
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
         busy = in_flight(instance, deployed.streams.cluster_key, cluster, now)
         why = unwatched(instance, deployed, now)
-    return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}"
+        learned = learned_so_far(instance, deployed.streams, now, READING)
+    return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}", learned
 
 
 def _page(clusters: Sequence[_Watched], console: Console) -> Group:

@@ -6,7 +6,7 @@ by what it sees alone.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -64,7 +64,8 @@ class Learners:
         if known is None or known.seen_at != memory.last_at:
             if time.monotonic() >= self._until:
                 return None
-            known = self._known[name] = self._read_back(instance, stream, memory, nothing)
+            learner = _read_back(nothing, instance, stream, self._now, memory.minutes)
+            known = self._known[name] = _Known(learner, memory.last_at)
         return known.learner
 
     def add(self, stream: str, minute: Minute) -> None:
@@ -72,15 +73,23 @@ class Learners:
         if (known := self._known.get(stream)) is not None:
             known.learner, known.seen_at = _after(known.learner, [minute]), minute.at
 
-    def _read_back(
-        self, instance: DagsterInstance, stream: Stream, memory: StreamMemory, nothing: Learner
-    ) -> _Known:
-        try:
-            stored = history(instance, asset_key(stream), since(self._now))
-        except LookupError:  # nothing was ever stored of it
-            stored = []
-        # After a crash, minutes that have been stored are pending still.
-        return _Known(_after(nothing, merged((stored, memory.minutes))), memory.last_at)
+
+def learned_so_far(
+    instance: DagsterInstance, streams: Iterable[Stream], now: float, seconds: float
+) -> dict[str, Learner]:
+    """What the policies of these streams have learned from the minutes that are stored, by name.
+    The sensor knows those since the last event as well.
+
+    Args:
+        now: seconds since the epoch.
+        seconds: for reading; streams whose turn does not come are left out.
+    """
+    until, found = time.monotonic() + seconds, {}
+    for stream in streams:
+        nothing = _nothing(stream)
+        if nothing is not None and time.monotonic() < until:
+            found[stream.name] = _read_back(nothing, instance, stream, now)
+    return found
 
 
 def _nothing(stream: Stream) -> Learner | None:
@@ -93,6 +102,21 @@ def _nothing(stream: Stream) -> Learner | None:
     except Exception as error:  # a user's own: it must not end the tick of all streams
         return _Broken(error)
     return None if learner is None else Learned.of(learner)
+
+
+def _read_back(
+    nothing: Learner,
+    instance: DagsterInstance,
+    stream: Stream,
+    now: float,
+    pending: Sequence[Minute] = (),
+) -> Learner:
+    try:
+        stored = history(instance, asset_key(stream), since(now))
+    except LookupError:  # nothing was ever stored of it
+        stored = []
+    # After a crash, minutes that have been stored are pending still.
+    return _after(nothing, merged((stored, pending)))
 
 
 def _after(learner: Learner, minutes: Collection[Minute]) -> Learner:

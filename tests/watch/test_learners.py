@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale import AutoscalePolicy, Bounds, Evaluation, Hold, Minute, ScaleTo, history
 from dagster_sparkscale.declare.learner import BLOCK, Learned, Workload, since
 from dagster_sparkscale.watch import learners as learners_module
+from dagster_sparkscale.watch.learners import learned_so_far
 from tests.fakes import structured
 from tests.watch.deployment import HOUR, Deployment, overload
 
@@ -120,6 +121,22 @@ class TestInTheSensor:
         deployed.cursor = cursor
         noon[0] += 60
         assert counted(deployed) == 6
+
+    def test_others_read_what_is_stored(self, noon):
+        deployed = running()
+        deployed.passing(25, noon)
+        stored = len(history(deployed.instance, KEY, time.time() - HOUR))
+        learned = learned_so_far(deployed.instance, deployed.streams, time.time(), 60.0)
+        assert (
+            learned["clicks"]
+            .decide(Bounds(1, 9, 1), Evaluation(60))
+            .reason.startswith(f"{stored} minutes")
+        )
+        assert learned_so_far(deployed.instance, deployed.streams, time.time(), 0.0) == {}
+
+    def test_a_policy_that_learns_nothing_needs_no_reading(self, noon):
+        deployed = Deployment([structured()])
+        assert learned_so_far(deployed.instance, deployed.streams, time.time(), 60.0) == {}
 
     def test_until_they_are_read_back_the_policy_decides_by_itself(self, noon, monkeypatch):
         monkeypatch.setattr(learners_module, "READING", -1.0)
