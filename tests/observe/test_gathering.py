@@ -14,22 +14,29 @@ def dstream(seconds, ago, waited_ms=0, **fields):
     return batch(seconds, ago=ago, scheduling_ms=waited_ms, **fields)
 
 
+def seen_dstream(*batches):
+    query = Query(QUERY, True, interval_ms=int(INTERVAL * 1000), pending_batches=0)
+    return seen(queries=(query,), batches=batches)
+
+
 class TestDStreams:
     def test_each_batch_has_the_records_of_one_interval(self):
-        evaluation = seen(batches=(dstream(4, 15, records=300), dstream(4, 5, records=50)))
+        evaluation = seen_dstream(dstream(4, 15, records=300), dstream(4, 5, records=50))
         assert evaluation.peak_rate == 300 / INTERVAL
 
     def test_a_batch_that_waited_is_as_much_later(self):
-        evaluation = seen(batches=(dstream(4, 15, waited_ms=9000), dstream(5, 5)))
+        evaluation = seen_dstream(dstream(4, 15, waited_ms=9000), dstream(5, 5))
         assert evaluation.delay == INTERVAL + 9 + 4
 
     def test_one_that_keeps_up_is_never_late(self):
-        assert seen(batches=(dstream(INTERVAL, 5),)).delay == 2 * INTERVAL
+        assert seen_dstream(dstream(INTERVAL, 5)).delay == 2 * INTERVAL
 
 
 class TestStructuredStreaming:
     def test_a_batch_behind_a_long_one_gathered_for_as_long(self):
-        long, next_one = batch(25, ago=20, records=100), batch(8, ago=12, records=250)
+        long = batch(25, ago=20, records=100)
+        # How much longer than an interval the one before took is its time to gather.
+        next_one = batch(8, ago=12, records=250, scheduling_ms=15_000)
         evaluation = seen(batches=(batch(2, ago=50), long, next_one))
         # It began at 20 s ago, the one before at 45 s ago.
         assert evaluation.peak_rate == max(100 / INTERVAL, 250 / 25)
@@ -61,7 +68,10 @@ class TestStructuredStreaming:
 
 
 def test_queries_are_full_together_and_the_latest_tells_the_delay():
-    queries = (Query("a", True, interval_ms=10_000), Query("b", True, interval_ms=2_000))
+    queries = (
+        Query("a", True, interval_ms=10_000, pending_batches=0),
+        Query("b", True, interval_ms=2_000, pending_batches=0),
+    )
     batches = (dstream(4, 5, query="a", records=100), dstream(3, 5, query="b", records=50))
     evaluation = seen(queries=queries, batches=batches)
     assert evaluation.peak_rate == 10 + 25
@@ -76,8 +86,8 @@ def test_batches_that_last_as_long_as_they_are_told_to_are_neither():
 
 def test_without_a_batch_nothing_is_known():
     assert (seen().peak_rate, seen().delay) == (None, None)
-    assert fullest((), None, INTERVAL) is None
-    assert latest((), None, INTERVAL) is None
+    assert fullest((), None, INTERVAL, False) is None
+    assert latest((), None, INTERVAL, True) is None
 
 
 @given(
@@ -90,7 +100,10 @@ def test_without_a_batch_nothing_is_known():
 def test_no_batch_gathers_in_less_than_an_interval_or_is_done_at_once(drawn):
     drawn.sort(key=lambda each: -each[0])
     batches = [batch(took, ago=ago, records=n) for ago, took, n in drawn]
-    peak, delay = fullest(batches[1:], batches[0], INTERVAL), latest(batches, None, INTERVAL)
+    peak, delay = (
+        fullest(batches[1:], batches[0], INTERVAL, False),
+        latest(batches, None, INTERVAL, True),
+    )
     counts = [each.records for each in batches[1:] if each.records is not None]
     assert (peak is None) == (not counts)
     assert peak is None or 0 <= peak <= max(counts) / INTERVAL
