@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dagster_sparkscale.autoscale.capacity.policy import CapacityPolicy as CapacityPolicy
     from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
     from dagster_sparkscale.clusters.kubernetes.application_cluster import (
@@ -68,6 +69,7 @@ _HOMES = {
     "Bounds": "declare.bounds",
     "Budget": "declare.budget",
     "Calendar": "declare.calendar",
+    "CapacityPolicy": "autoscale.capacity.policy",
     "ClusterManager": "clusters.base",
     "DStream": "declare.streams",
     "DeclarationError": "declare.declaration",

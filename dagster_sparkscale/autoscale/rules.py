@@ -1,6 +1,6 @@
 """The rules of the ratio policy, in order: the first that has a decision decides. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dagster_sparkscale.autoscale.lag import (
@@ -100,10 +100,25 @@ Rule = Callable[[Case], Hold | ScaleTo | None]
 
 def decide(case: Case) -> Hold | ScaleTo:
     """The decision of the first rule that has one."""
-    for rule in RULES:
+    return first(RULES, case) or _in_between(case)
+
+
+def first(rules: Iterable[Rule], case: Case) -> Hold | ScaleTo | None:
+    """The decision of the first of `rules` that has one; None: none has."""
+    for rule in rules:
         if (decision := rule(case)) is not None:
             return decision
-    return _in_between(case)
+    return None
+
+
+def not_cured(case: Case) -> Hold | None:
+    """Hold where more executors would not cure what there is, whatever the policy: no executor has
+    a task, or it is the driver's planning alone that takes too long; None: they may."""
+    if (why := _stalled_in_vain(case)) is not None:
+        return why if nothing_to_do(case.seen) else None
+    if all(_is_planned(each, case.scale_up_ratio) for each in case.overloads):
+        return _overloaded_by_planning(case)
+    return None
 
 
 def _executors_unknown(case: Case) -> Hold | None:
@@ -193,7 +208,7 @@ def _ratio_unknown(case: Case) -> Hold | None:
     return Hold(f"R is unknown: {seen.silence}" + (f"; {late}" if late else ""))
 
 
-def _too_late(case: Case) -> Hold | ScaleTo | None:
+def too_late(case: Case) -> Hold | ScaleTo | None:
     """The lag is above `max_lag`: as if R were at `scale_up_ratio`, unless the stream is catching
     up, or reads no more with more executors."""
     seen, late = case.seen, case.late
@@ -261,17 +276,16 @@ def _in_between(case: Case) -> Hold:
     return Hold(f"{case.ratio} is between {thresholds}" + outstanding(case.seen))
 
 
+GUARDS: tuple[Rule, ...] = (_executors_unknown, _outside_bounds, _no_executor, _too_young)
+"""What holds whatever the load is."""
 RULES: tuple[Rule, ...] = (
-    _executors_unknown,
-    _outside_bounds,
-    _no_executor,
-    _too_young,
+    *GUARDS,
     _stalled,
     _overloaded,
     _stalled_in_vain,
     _overloaded_by_planning,
     _ratio_unknown,
-    _too_late,
+    too_late,
     _at_limit,
     _unpaced,
     _warming,

@@ -1,0 +1,144 @@
+"""The decision of the capacity policy: by what a stream needs, or by R until it knows. Pure."""
+
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import Self
+
+from dagster_sparkscale.autoscale import rules
+from dagster_sparkscale.autoscale.capacity.learner import LEAST_MINUTES, MOST_ERROR, RENT, Known
+from dagster_sparkscale.autoscale.capacity.sizing import Size
+from dagster_sparkscale.autoscale.steps import outstanding
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.minutes import Minute
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A capacity policy that knows what a stream's minutes say."""
+
+    max_lag: float | None
+    known: Known
+
+    def after(self, minute: Minute, /) -> Self:
+        """What is known with one minute more."""
+        return replace(self, known=self.known.after(minute))
+
+    def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
+        """The decision for one evaluation."""
+        case = rules.Case(UP, DOWN, self.max_lag, bounds, evaluation)
+        if (decision := rules.first(rules.GUARDS, case)) is not None:
+            return decision
+        if (why := self._unknown(evaluation)) is not None:
+            return by_ratio(case, why)
+        if (decision := rules.not_cured(case)) is not None:
+            return decision
+        sized = self._sized(bounds, evaluation)
+        if (late := rules.too_late(case)) is not None:
+            return late if _wants(late, evaluation) > _wants(sized, evaluation) else sized
+        return sized
+
+    def _unknown(self, seen: Evaluation) -> str | None:
+        """Why the size is not known, in words; None: it is."""
+        known = self.known
+        queries = len(seen.loads) + len(seen.unpaced)
+        if queries > 1:
+            return f"the minutes of {queries} queries are not told apart"
+        if seen.unpaced:
+            return f"batches of query {seen.unpaced[0]!r} take as long as they are told to"
+        if seen.throttled is not None:
+            return f"a limit hides how much there is for query {seen.throttled!r}"
+        model = known.model
+        if model is None or model.minutes < LEAST_MINUTES:
+            have = 0 if model is None else model.minutes
+            return f"it learns from {LEAST_MINUTES} minutes first, and knows {have} by now"
+        if sqrt(model.error) > MOST_ERROR:
+            return f"its predictions of processing times are off by {sqrt(model.error):.0%}"
+        if known.wanted is None:
+            return "what came in the last minute is not known"
+        return None
+
+    def _sized(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+        size = self.known.wanted
+        staying, requested = seen.staying, seen.requested
+        assert size is not None and staying is not None and requested is not None
+        why = self._sum(size)
+        target = bounds.aim(size.executors)
+        if target > requested:
+            cut = _cut(size.executors, target, bounds)
+            return ScaleTo(target, f"{requested} -> {target}{cut}: {why}")
+        if target == requested:
+            cut = _cut(size.executors, target, bounds)
+            return Hold(f"{why}{cut}{outstanding(seen)}", pinned=size.executors > target)
+        if (against := self._against(seen)) is not None:
+            return Hold(f"{why}, but {against}")
+        most = max(self.known.wants, default=0)
+        target = bounds.aim(max(size.executors, most))
+        if target >= requested:
+            return Hold(f"{why}; {most} were needed a moment ago")
+        if self.known.spent < RENT:
+            spent = f"{self.known.spent:.1f} executor-minutes"
+            return Hold(f"{why}; more than that have cost {spent} so far, and go from {RENT:g} on")
+        if seen.removing and requested <= staying:
+            return Hold(f"{why}; {requested} are requested already, and some are leaving")
+        return ScaleTo(target, f"{requested} -> {target}: {why}")
+
+    def _against(self, seen: Evaluation) -> str | None:
+        """What is against fewer executors, in words; None: nothing."""
+        known = self.known
+        interval = known.workload.batch_interval
+        if seen.overdue is not None:
+            return "the batch in progress is overdue"
+        if known.now is not None and known.now.waiting > interval / 2:
+            return f"it is {known.now.waiting:.0f} s behind"
+        if seen.delay is not None and seen.delay > 2 * interval:
+            return f"a batch was done {seen.delay:.0f} s after its oldest record came"
+        if seen.warming is not None:
+            return f"of query {seen.warming!r} only its first batch is known yet"
+        if self.max_lag is not None and seen.lag_unknown is not None:
+            return f"its lag is not known: {seen.lag_unknown}"
+        if self.max_lag is not None and seen.lag is not None and seen.lag > self.max_lag:
+            return f"lag {seen.lag:.1f} s is above {self.max_lag:g} s"
+        return None
+
+    def _sum(self, size: Size) -> str:
+        """The sum of a size, in words."""
+        each = f"{size.rate:,.0f} records/s"
+        if size.keep_up == inf:
+            most = f"{size.executors} bring most of what can be had"
+            return f"no number of executors keeps up with {each}; {most}"
+        parts = [f"needs {size.keep_up:.1f} executors for {each} ({size.each:,.0f} each)"]
+        rest = size.executors - max(size.keep_up, size.catch_up)
+        if rest >= 0.05:
+            parts.append(f"{rest:.1f} for its fluctuations at a price of {self.known.price:g}")
+        if (extra := size.catch_up - size.keep_up) >= 0.05:
+            waiting = self.known.now.waiting if self.known.now else 0.0
+            parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
+        return f"{', '.join(parts)}: {size.executors}"
+
+
+UP, DOWN = 0.9, 0.3
+"""The thresholds of R by which it decides until it knows, as `RatioPolicy` has them."""
+
+
+def by_ratio(case: rules.Case, why: str) -> Hold | ScaleTo:
+    """The decision by R, and why it is not by size."""
+    decision = rules.decide(case)
+    return replace(decision, reason=f"{decision.reason} (by R: {why})")
+
+
+def _wants(decision: Hold | ScaleTo, seen: Evaluation) -> int:
+    return decision.target if isinstance(decision, ScaleTo) else seen.requested or 0
+
+
+def _cut(wanted: int, target: int, bounds: Bounds) -> str:
+    """Why the target is not what is wanted, in brackets; empty: it is."""
+    if target == wanted:
+        return ""
+    if target > wanted:
+        note = bounds.why_the_minimum
+        return f" (the minimum{': ' + note if note else ''})"
+    if bounds.useful is not None and target == bounds.useful:
+        return f" ({bounds.useful_note})"
+    return f" (the maximum{': ' + bounds.note if bounds.note else ''})"

@@ -1,0 +1,116 @@
+"""What a stream would have to do: the demand of a minute, and how much of it waits. Pure.
+
+A minute says what batches have done; the demand is what came: what was done, and by how much more
+waits than before. A batch of DStreams has the records of one interval, so it tells the demand as it
+was, however late it is.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dagster_sparkscale.observe.minutes import Minute
+
+_MOST_TIMES = 4.0
+"""How much more than is taken may come, by a lag that grows."""
+
+
+class Past(Protocol):
+    """What is known of the minute before."""
+
+    @property
+    def at(self) -> int: ...
+    @property
+    def backlog(self) -> int | None: ...
+    @property
+    def lag(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What came in one minute, records per second."""
+
+    mean: float
+    peak: float
+    """The rate of the fullest batch; as much as `mean`, at least."""
+    records: float
+    """A batch has so many, on average."""
+    waiting: float
+    """Seconds of `mean` that wait beyond what is usual between two batches."""
+
+
+def demand(minute: Minute, before: Past | None, interval: float) -> Demand | None:
+    """The demand of a minute; None: not known.
+
+    Args:
+        before: the minute before it, of the same driver; None: it is missing.
+        interval: the batch interval, seconds.
+    """
+    done = minute.input_rate
+    if done is None or not minute.completed:
+        return None
+    records = 0.0
+    if minute.processed_rate is not None and minute.processing_ms:
+        records = minute.processed_rate * minute.processing_ms / 1000
+    mean = _mean(minute, before, done, records, interval)
+    if mean is None:
+        return None
+    peak = mean if minute.peak_rate is None else max(mean, minute.peak_rate)
+    return Demand(mean, peak, records, _waiting(minute, mean, interval))
+
+
+def _mean(
+    minute: Minute, before: Past | None, done: float, records: float, interval: float
+) -> float | None:
+    if minute.pending is not None:
+        return records / interval
+    told = before is not None and (
+        None not in (minute.backlog, before.backlog) or None not in (minute.lag, before.lag)
+    )
+    if minute.throttled is not None and not told:
+        return None
+    if before is not None and (found := _with_what_waits(minute, before, done, interval)):
+        return found
+    peak = minute.peak_rate
+    if peak is not None and _is_late(minute, interval):
+        # Batches had gathered for longer than an interval: what they have done in this minute came
+        # in others as well. Their own rate is the demand's.
+        return peak
+    return done if peak is None else min(done, peak)
+
+
+def _with_what_waits(minute: Minute, before: Past, done: float, interval: float) -> float | None:
+    """What was done and by how much more waits in the source; None: nothing does, or not more."""
+    seconds = minute.at - before.at
+    if minute.backlog is not None and before.backlog is not None:
+        if not minute.backlog and not before.backlog:
+            return None
+        # One batch more or less between two looks is no change.
+        change, usual = (minute.backlog - before.backlog) / seconds, done * interval / seconds
+        return max(0.0, done + max(0.0, change - usual) + min(0.0, change + usual))
+    if minute.lag is not None and before.lag is not None:
+        change, usual = minute.lag - before.lag, 2 * interval
+        if abs(change) <= usual:
+            return None
+        grown = (change - usual if change > 0 else change + usual) / seconds
+        return done / min(_MOST_TIMES, max(1 / _MOST_TIMES, 1 - grown))
+    return None
+
+
+def _is_late(minute: Minute, interval: float) -> bool:
+    return minute.delay is not None and minute.delay > 2 * interval
+
+
+def _waiting(minute: Minute, mean: float, interval: float) -> float:
+    taken = (minute.processing_ms or 0.0) / 1000
+    if minute.pending is not None:
+        waiting = (minute.pending - 2) * interval
+    else:
+        # The next batch gathers for as long as one takes.
+        waiting = taken - interval
+        if minute.backlog and mean:
+            waiting = max(waiting, minute.backlog / mean)
+        elif minute.lag is not None:
+            waiting = max(waiting, minute.lag - interval - taken)
+    if minute.overdue is not None:
+        waiting = max(waiting, (minute.overdue - 1) * interval)
+    return max(0.0, waiting)

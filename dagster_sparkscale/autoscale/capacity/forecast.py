@@ -1,0 +1,157 @@
+"""What is to be expected of the next minutes, and how often that was too little. Pure.
+
+Two forecasts: what came in the last minute, or the mean of that and of the minutes before. Each has
+its headroom curves, one for when the load rises. The one that varied less about what came is used.
+
+What came in the last minute is judged by its fullest batch as well: one that is fuller than usual
+for its mean says that the load has risen within the minute.
+"""
+
+from dataclasses import dataclass, replace
+from math import exp, log, sqrt
+from typing import NamedTuple, Self
+
+from dagster_sparkscale.autoscale.capacity.demand import Demand
+from dagster_sparkscale.autoscale.capacity.headroom import LEVELS, Curve, late_share
+
+HORIZON = 2
+"""Minutes after a decision that it is judged by: executors come within the first, and the next
+decision has its effect after the second."""
+_MEMORY = 360.0
+"""Minutes of which a curve is the mean; the older count less."""
+_PRIOR_MINUTES = 10.0
+"""Minutes that the curve before any is known counts for."""
+_PRIOR_DECLINE = 0.1
+"""How far above the forecast that one has fallen to 1 / e."""
+_RECENT = 5
+"""Minutes of the second forecast."""
+_RISING = 1.05
+"""Times the mean of the minutes before from which on the load rises."""
+_SPREAD_GAIN = 0.03
+"""Share that a minute has of what is usual of peaks."""
+_UNUSUAL = 2.0
+"""Standard deviations above the usual, from which on a peak says that the load has risen."""
+_VARIANCE_GAIN = 0.02
+_BETTER = 0.9
+
+_PRIOR: Curve = tuple(
+    min(1.0, exp((1.0 - level) / _PRIOR_DECLINE)) if level > 1 else 1.0 for level in LEVELS
+)
+
+
+class Expected(NamedTuple):
+    """A forecast, records per second."""
+
+    rate: float
+    rising: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One kind of forecast, and how it went."""
+
+    variance: float = 0.05
+    """How far what came lies from the forecast: the variance of the logarithm of their ratio."""
+    bias: float = 0.0
+    """The mean of that logarithm."""
+    calm: Curve = _PRIOR
+    rising: Curve = _PRIOR
+    calm_minutes: float = _PRIOR_MINUTES
+    rising_minutes: float = _PRIOR_MINUTES
+
+    def after(self, expected: Expected, came: "tuple[Came, ...]") -> Self:
+        """With one forecast more of which it is known what came after."""
+        rate = expected.rate
+        mean = max(each.mean for each in came) / rate
+        peak = max(each.peak for each in came) / rate
+        share = late_share(mean, peak, min(each.least for each in came), came[-1].noise)
+        off = log(max(mean, 0.01)) - self.bias
+        bias = self.bias + _VARIANCE_GAIN * off
+        variance = self.variance + _VARIANCE_GAIN * (off * off - self.variance)
+        known = replace(self, bias=bias, variance=variance)
+        if expected.rising:
+            n = min(_MEMORY, self.rising_minutes + 1)
+            return replace(known, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
+        n = min(_MEMORY, self.calm_minutes + 1)
+        return replace(known, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
+
+    def curve(self, rising: bool) -> Curve:
+        """The headroom curve to use."""
+        return self.rising if rising else self.calm
+
+
+class Came(NamedTuple):
+    """What came in one minute, records per second."""
+
+    mean: float
+    peak: float
+    """The rate of the fullest batch."""
+    least: float
+    """The share of the minute that one batch has."""
+    noise: float
+    """Relative standard deviation of processing times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The forecasts and what is remembered for them."""
+
+    last: Judged = Judged()
+    mean: Judged = Judged()
+    means: tuple[float, ...] = ()
+    """What came in each of the last minutes, the latest last."""
+    came: tuple[Came, ...] = ()
+    pending: tuple[tuple[Expected, Expected], ...] = ()
+    """Forecasts that are not judged yet, the oldest first."""
+    spread: float = 0.1
+    """Usual logarithm of peak over mean."""
+    spread_variance: float = 0.02
+
+    def without_past(self) -> Self:
+        """After minutes that are missing: what was learned stays, what was about to be is lost."""
+        return replace(self, means=(), came=(), pending=())
+
+    def after(self, demand: Demand, came: Came) -> Self:
+        """With one minute more."""
+        known = self
+        last, mean = self.last, self.mean
+        recent_came = (*self.came, came)[-HORIZON:]
+        pending = self.pending
+        if len(pending) == HORIZON:
+            if pending[0][0].rate > 0:
+                last = last.after(pending[0][0], recent_came)
+                mean = mean.after(pending[0][1], recent_came)
+            pending = pending[1:]
+        before = self.means
+        rate, spread, spread_variance = demand.mean, self.spread, self.spread_variance
+        if demand.mean > 0:
+            off = log(demand.peak / demand.mean) - spread
+            usual = exp(spread + _UNUSUAL * sqrt(spread_variance))
+            rate = max(demand.mean, demand.peak / usual)
+            spread += _SPREAD_GAIN * off
+            spread_variance += _SPREAD_GAIN * (off * off - spread_variance)
+        level = sum(before) / len(before) if before else rate
+        rising = rate > _RISING * level
+        smooth = max(0.5 * (rate + level), 0.5 * rate)
+        return replace(
+            known,
+            last=last,
+            mean=mean,
+            means=(*before, demand.mean)[-_RECENT:],
+            came=recent_came,
+            pending=(*pending, (Expected(rate, rising), Expected(smooth, rising))),
+            spread=spread,
+            spread_variance=spread_variance,
+        )
+
+    @property
+    def now(self) -> tuple[Expected, Curve]:
+        """What is expected, and the headroom curve for it. Not before the first minute."""
+        last, mean = self.pending[-1]
+        if self.mean.variance < _BETTER * self.last.variance:
+            return mean, self.mean.curve(mean.rising)
+        return last, self.last.curve(last.rising)
+
+
+def _mixed(curve: Curve, share: Curve, gain: float) -> Curve:
+    return tuple([old + gain * (new - old) for old, new in zip(curve, share, strict=True)])

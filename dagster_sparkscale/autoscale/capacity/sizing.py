@@ -1,0 +1,147 @@
+"""How many executors: the fewest executors and late minutes together, at a price. Pure.
+
+    n + price * P(late on n)
+
+is least, of all n that keep up and do what waits within `DRAIN` seconds beside it.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor, inf
+
+from dagster_sparkscale.autoscale.capacity.headroom import Curve, at
+from dagster_sparkscale.autoscale.capacity.model import Cost
+
+DRAIN = 30.0
+"""Seconds within which what waits is done."""
+_ALMOST = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """How the work of a batch is divided."""
+
+    slots: int
+    """Tasks that one executor runs at a time."""
+    pinned: int = 0
+    """Places of tasks that receivers take for good."""
+    tasks: int | None = None
+    """Tasks of a batch; None: not known."""
+    waves: bool = False
+    """Whether they come in waves."""
+
+    def w(self, executors: int) -> float:
+        """The share of the work that lies on the longest path; inf: nobody works."""
+        places = executors * self.slots - self.pinned
+        if places <= 0:
+            return inf
+        if self.tasks is None:
+            return 1 / places
+        if self.waves:
+            return -(-self.tasks // places) / self.tasks
+        return 1 / min(places, self.tasks)
+
+    def executors(self, w: float) -> float:
+        """Executors with which the longest path is no more than `w`, whole ones where tasks come in
+        waves; inf: there are no such."""
+        if w <= 0 or (self.tasks is not None and w * self.tasks < _ALMOST):
+            return inf
+        if self.waves and self.tasks is not None:
+            places = -(-self.tasks // max(1, floor(w * self.tasks / _ALMOST)))
+            return -(-(places + self.pinned) // self.slots)
+        return (1 / w + self.pinned) / self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a stream needs executors for."""
+
+    rate: float
+    """Records per second that are forecast."""
+    waiting: float
+    """Seconds of them that wait beyond what is usual."""
+    curve: Curve
+    """The share of late time by capacity / rate."""
+    price: float
+    """Executor-minutes that a late minute costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Executors, and the sum that they come from."""
+
+    executors: int
+    keep_up: float
+    """Executors that keep up with the forecast; inf: none do."""
+    catch_up: float
+    """Executors that do what waits beside it; inf: none do."""
+    rate: float
+    each: float
+    """Records per second and executor, of `executors`."""
+
+
+def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
+    """The executors that a stream needs, at least one.
+
+    Args:
+        interval: the batch interval, seconds.
+    """
+    keep_up = _needed(need.rate, cost, tasks, interval)
+    catch_up = _needed(need.rate * (1 + need.waiting / DRAIN), cost, tasks, interval)
+    if catch_up == inf:
+        # No number keeps up: as many as bring most of what can be had.
+        found = _saturated(cost, tasks)
+    else:
+        least = max(1, ceil(catch_up * _ALMOST))
+        found = _cheapest(least, need, cost, tasks, interval)
+    capacity = cost.records(tasks.w(found)) / interval
+    return Size(found, keep_up, catch_up, need.rate, capacity / found)
+
+
+def _needed(rate: float, cost: Cost, tasks: Tasks, interval: float) -> float:
+    if rate <= 0:
+        return 0.0
+    room = (1 - cost.overhead) / (rate * interval) - cost.alone
+    if room <= 0:
+        return inf
+    if cost.shared <= 0:
+        return 0.0
+    return tasks.executors(room / cost.shared)
+
+
+_ALL = 10**6
+"""Executors that stand for as many as there are."""
+_WORTH = 1.25
+"""How much longer than with any number of executors a batch may take that none make fit."""
+
+
+def _saturated(cost: Cost, tasks: Tasks) -> int:
+    """The fewest executors with which the part of a batch that they share is small beside the
+    rest, or its tasks all run at a time."""
+    if cost.shared <= 0:
+        return 1
+    most = inf if tasks.tasks is None else tasks.executors(1 / tasks.tasks)
+    wanted = tasks.executors((_WORTH - 1) * cost.alone / cost.shared)
+    return max(1, min(_ALL, ceil(min(most, wanted, _ALL))))
+
+
+def _cheapest(least: int, need: Need, cost: Cost, tasks: Tasks, interval: float) -> int:
+    """The number of the least sum, from `least` on."""
+    best, best_sum, executors = least, inf, least
+    while executors < best_sum:
+        w = tasks.w(executors)
+        capacity = cost.records(w) / interval
+        late = at(need.curve, capacity / need.rate) if need.rate > 0 else 0.0
+        if (total := executors + need.price * late) < best_sum:
+            best, best_sum = executors, total
+        if late <= 0:
+            break
+        if tasks.waves and tasks.tasks is not None:
+            fewer = round(w * tasks.tasks) - 1
+            if fewer < 1:
+                break
+            executors = ceil(tasks.executors(fewer / tasks.tasks))
+        elif tasks.tasks is not None and w * tasks.tasks <= 1:
+            break
+        else:
+            executors += 1
+    return best

@@ -1,0 +1,150 @@
+"""How many tasks a batch has, by what more or fewer executors did. Pure.
+
+Where a source does not tell, changes of the executors do. Where tasks come in waves,
+one executor more often brings nothing, and then a whole wave. So each change says which numbers of
+tasks there may be: the work of a record before and after it is compared with what each number
+predicts, and with what is predicted where work is fluid.
+"""
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import NamedTuple, Self
+
+NUMBERS = (
+    *(
+        64,
+        200,
+        32,
+        128,
+        16,
+        8,
+        256,
+        100,
+        50,
+        48,
+        96,
+        24,
+        12,
+        4,
+        2,
+        40,
+        80,
+        160,
+        20,
+        10,
+        36,
+        72,
+        144,
+    ),
+    *(
+        60,
+        30,
+        120,
+        6,
+        3,
+        5,
+        18,
+        25,
+        192,
+        150,
+        300,
+        320,
+        384,
+        400,
+        500,
+        512,
+        9,
+        15,
+        28,
+        44,
+        56,
+        88,
+        112,
+    ),
+)
+"""The numbers of tasks that are thought of; the usual ones first."""
+_KEEP = 0.98
+"""What is left of the evidence of one change after the next."""
+_CLEARLY = 0.5
+"""Share of the error of fluid work below which a number of tasks is believed."""
+_LEAST_CHANGES = 2.0
+"""Changes by which it is."""
+_MOST, _JUDGED = 5, 2
+"""Minutes before a change, and after it, that are compared."""
+_OTHER_WORK = 0.25
+"""Logarithm by which the work of a record changes at a time, from which on it is another one."""
+_UNLIKELY = 0.02
+"""Squared error that counts for a number as if measured, times its place among the usual ones."""
+_PRIOR = tuple(_UNLIKELY * place / len(NUMBERS) for place in range(len(NUMBERS)))
+
+
+class Stay(NamedTuple):
+    """Minutes on one number of executors."""
+
+    slots: int
+    """Places for tasks."""
+    work: float
+    """Mean logarithm of the time of a record, overhead apart."""
+    minutes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the changes so far have said."""
+
+    errors: tuple[float, ...] = _PRIOR
+    """The squared errors of each of `NUMBERS`."""
+    fluid: float = 0.0
+    """Squared errors of fluid work."""
+    changes: float = 0.0
+    """Changes that these are of."""
+    before: Stay | None = None
+    now: Stay | None = None
+
+    def interrupted(self) -> Self:
+        """After minutes that are missing: the next stay is compared with none."""
+        return replace(self, before=None, now=None)
+
+    def after(self, slots: int, time: float) -> Self:
+        """With one minute more on certain executors.
+
+        Args:
+            time: of a record, overhead apart; above 0.
+        """
+        work, now, before = log(time), self.now, self.before
+        if now is None or now.slots != slots:
+            before, stay = now, Stay(slots, work, 1)
+        elif abs(work - now.work) > _OTHER_WORK:
+            # What a record costs has changed, which is none of the executors' doing.
+            return replace(self, before=None, now=Stay(slots, work, 1))
+        else:
+            minutes = now.minutes + 1
+            mean = now.work + (work - now.work) / min(minutes, _MOST)
+            stay = Stay(slots, mean, minutes)
+        known = replace(self, before=before, now=stay)
+        if before is None or stay.minutes > _JUDGED:
+            return known
+        return known._judged(before, work, slots)
+
+    def _judged(self, before: Stay, work: float, slots: int) -> Self:
+        """With what a minute soon after a change says."""
+        found, then = work - before.work, before.slots
+        weight = 1 / (1 / min(before.minutes, _MOST) + 1)
+        errors = tuple(
+            [
+                _KEEP * old + weight * min(1.0, (found - log(-(-n // slots) / -(-n // then))) ** 2)
+                for n, old in zip(NUMBERS, self.errors, strict=True)
+            ]
+        )
+        fluid = _KEEP * self.fluid + weight * min(1.0, (found - log(then / slots)) ** 2)
+        return replace(self, errors=errors, fluid=fluid, changes=_KEEP * self.changes + weight)
+
+    @property
+    def tasks(self) -> int | None:
+        """The number of tasks that is believed; None: none, work is as good as fluid."""
+        if self.changes < _LEAST_CHANGES:
+            return None
+        least = min(self.errors)
+        if least >= _CLEARLY * self.fluid:
+            return None
+        return NUMBERS[self.errors.index(least)]
