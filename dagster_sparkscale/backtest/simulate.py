@@ -4,6 +4,7 @@ What it sees is made by the same code as in the sensor, of the status that an ag
 `observe.evaluate`, `observe.minutes` and `declare.learner`. Pure.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
@@ -18,6 +19,9 @@ from dagster_sparkscale.declare.policies import AutoscalePolicy
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.minutes import Minute, minute
+
+_DUE = 0.9
+"""Share of a policy's interval after which it decides again, where it is looked at more often."""
 
 
 class Decider(Protocol):
@@ -75,6 +79,7 @@ def simulate(
     bounds: Bounds,
     *,
     interval: float | None = None,
+    ticks: Sequence[float] | None = None,
     seed: int = 0,
     initial: int | None = None,
     began_at: float = 0.0,
@@ -87,6 +92,7 @@ def simulate(
         bounds: as of the stream; where the application has shards they bound what is useful.
         interval: seconds between two decisions, and the window of each; None: the policy's, and of
             others 60.
+        ticks: when it is looked at, in seconds from the beginning; None: each `interval`.
         seed: decides noise and failures.
         initial: executors at the beginning; None: `bounds.initial`.
         began_at: the beginning, seconds since the epoch.
@@ -112,15 +118,21 @@ def simulate(
     learner = _learner(decider, application)
     by: Decider = decider
     machine = Machine(application, load, bounds.initial if initial is None else initial, seed)
+    if ticks is None:
+        ticks = [number * interval for number in range(1, int(load.seconds / interval + 1e-9) + 1)]
     minutes, decisions = [], []
-    for tick in range(1, int(load.seconds / interval + 1e-9) + 1):
-        machine.advance(tick * interval)
-        seen = evaluate(
-            machine.status(interval), window=interval, batch_interval=workload.batch_interval
-        )
-        row = minute(began_at + machine.now, "running", 1, seen)
+    last, decided = 0.0, -math.inf
+    for at in ticks:
+        machine.advance(at)
+        seen = look(machine, workload.batch_interval, max(interval, at - last))
+        last = at
+        row = minute(began_at + at, "running", 1, seen)
         if learner is not None:
             by = learner = learner.after(row)
+        if at - decided < _DUE * interval:
+            minutes.append(row)
+            continue
+        decided = at
         decision, requested = by.decide(bounds, seen), machine.requested
         decisions.append(Decided(machine.now, requested, decision))
         if isinstance(decision, ScaleTo):
@@ -128,8 +140,13 @@ def simulate(
             machine.request(decision.target)
             row = replace(row, decision=str(decision), reason=decision.reason)
         minutes.append(row)
-    machine.advance(load.seconds)
+    machine.advance(max(load.seconds, machine.now))
     return run_of(machine, application, load, minutes, decisions)
+
+
+def look(machine: Machine, batch_interval: float, window: float) -> Evaluation:
+    """What is seen of a machine now, looking back `window` seconds."""
+    return evaluate(machine.status(window), window=window, batch_interval=batch_interval)
 
 
 def run_of(

@@ -1,5 +1,7 @@
 """Applications, loads and deciders, of which a test says only what it is about."""
 
+import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -64,3 +66,12 @@ def held(
     if not isinstance(load, Load):
         load = constant(load, seconds)
     return simulate(application(**fields), load, Always(), BOUNDS, initial=executors)
+
+
+def daily(mean: float, swing: float, seconds: float = 36_000.0, uneven: float = 0.05) -> Load:
+    """A load that rises and falls, twice in its time, and differs a little from minute to
+    minute."""
+    draws, steps = random.Random(7), round(seconds / 60)
+    waves = (math.sin(4 * math.pi * step / steps) for step in range(steps))
+    rates = (mean * (1 + swing * wave) * draws.uniform(1 - uneven, 1 + uneven) for wave in waves)
+    return Load("daily", 60.0, tuple(rates))
