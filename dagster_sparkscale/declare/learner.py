@@ -68,7 +68,10 @@ class Learned:
         """What is known with one minute more."""
         block = minute.at // BLOCK
         known = self if block <= self.block else self._in(block)
-        return replace(known, of_two=known.of_two.after(minute), of_one=known.of_one.after(minute))
+        of_two = known.of_two.after(minute)
+        # In the first block they are one and the same.
+        of_one = of_two if known.of_one is known.of_two else known.of_one.after(minute)
+        return replace(known, of_two=of_two, of_one=of_one)
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """The decision by what the last two blocks say."""
