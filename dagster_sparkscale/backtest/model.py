@@ -112,7 +112,8 @@ class Application:
             return max(largest, 1 / min(places, tasks))
         count = -(-tasks // places)
         other = (tasks - self.skew) / (tasks - 1) / tasks if tasks > 1 else 0.0
-        return max(count * other, (count - 1) / 2 * other + largest)
+        # No slot is idle as long as others have more than one task to go.
+        return max(count * other, (count - 1) / 2 * other + largest, 1 / min(places, tasks))
 
     def busy(self, records: float, executors: int, cost: float = 1.0) -> float:
         """Seconds of a batch beside its overhead, without noise.

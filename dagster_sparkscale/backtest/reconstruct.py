@@ -113,7 +113,9 @@ def _stretch(minutes: Sequence[Minute], workload: Workload, maximum: int | None)
         if not minute.completed or records is None:
             continue
         until, (since, before) = _gathered_until(minute, interval), knots[-1]
-        came = records * minute.completed
+        # One of DStreams that has failed had an interval's records as well.
+        failed = (minute.failed or 0) if minute.pending is not None else 0
+        came = records * (minute.completed + failed)
         if minute.lag is None and minute.pending is None:
             came += (minute.backlog or 0) - (last.backlog or 0)
         if until - since < interval / 2:

@@ -62,13 +62,13 @@ class Replay:
     """What ran, once more."""
 
     calibration: Calibration
-    """By all minutes."""
+    """The application by all minutes."""
     executor_hours: float
     """Recorded, of the known minutes."""
     fixed: Errors
     """The recorded executors, simulated."""
     held_out: Errors
-    """The same, of the last part, by an application that was calibrated on the rest."""
+    """The recorded executors in the last part, by an application calibrated on the rest."""
     policy: Errors | None
     """The policy that ran, simulated; None: it is not known."""
     refused: str | None
@@ -255,7 +255,7 @@ def _why_refused(replayed: Replay) -> str | None:
 
 
 def _fault(errors: Errors, interval: float, by_policy: bool) -> str | None:
-    """Which error is above its bound, in words."""
+    """The error that is above its bound, in words; None: none is."""
     most_late = MOST_LATE + MOST_OF_LATE * errors.recorded_late
     if abs(errors.late) > most_late:
         late = errors.recorded_late + errors.late
