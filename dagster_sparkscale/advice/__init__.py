@@ -1,0 +1,1 @@
+"""Advice: what another policy would have made of a stream, by its own history."""

@@ -1,0 +1,179 @@
+"""A backtest in words, as a table and as JSON: the conclusion first, then how far to believe it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dagster_sparkscale.backtest.replay import Errors, Replay
+from dagster_sparkscale.backtest.study import Outcome, Study
+from dagster_sparkscale.durations import span
+
+COLUMNS = ("POLICY", "LATE", "LAST PART", "LONGEST", "EXECUTOR-HOURS", "RESCALES", "REJECTED")
+_SAVES = 0.05
+"""Share of the executor-hours that another policy has to save to be worth a change."""
+
+
+def conclusion(stream: str, study: Study) -> str:
+    """What follows, in a sentence."""
+    if study.refused is not None:
+        return f"{stream}: no advice, as the simulation is not what was recorded: {study.refused}"
+    declared, best = study.declared, study.best
+    assert declared is not None
+    if best is None:
+        tried = "the declared policy is" if len(study.outcomes) == 1 else "all policies are"
+        return f"{stream}: {tried} too late: {declared.rejected}"
+    assert best.whole is not None
+    if best is declared:
+        beside = ", and no other is in time and cheaper" if len(study.outcomes) > 1 else ""
+        return f"{stream}: the declared policy is in time ({_is(declared)}){beside}"
+    if declared.rejected is not None:
+        return f"{stream}: declare {best.name} ({_is(best)}): as declared it is {_is(declared)}"
+    assert declared.whole is not None
+    saved = 1 - best.whole.executor_hours / declared.whole.executor_hours
+    if saved < _SAVES:
+        return (
+            f"{stream}: the declared policy is in time ({_is(declared)}), and others cost as much"
+        )
+    return (
+        f"{stream}: declare {best.name} ({_is(best)}): {saved:.0%} less than as declared "
+        f"({_is(declared)})"
+    )
+
+
+def _is(outcome: Outcome) -> str:
+    found = outcome.whole
+    if found is None:
+        return str(outcome.rejected)
+    return f"{found.late:.2g} % late at {found.executor_hours:.1f} executor-hours"
+
+
+def believed(study: Study) -> Iterator[str]:
+    """How far the simulation is what was recorded, a line each."""
+    replay = study.replay
+    if replay is None:
+        return
+    known = replay.calibration
+    yield (
+        f"calibrated by {known.minutes} minutes of {span(study.seconds)} that are known; the "
+        f"processing time of a minute is off by {known.error:.0%}"
+    )
+    yield f"replayed on the executors that were there: {_off(replay.fixed)}"
+    yield f"and in the last part, calibrated without it: {_off(replay.held_out)}"
+    if replay.policy is not None:
+        yield f"the policy that ran, simulated: {_off(replay.policy)}"
+    if known.doubtful:
+        yield (
+            f"{known.doubtful:.0%} of the minutes say little: a limit kept records back, or there "
+            "were no more executors to be had"
+        )
+    yield from (f"assumed: {each}" for each in known.assumed)
+
+
+def _off(errors: Errors) -> str:
+    late = f"{errors.recorded_late:.1f} % of minutes late, simulated {errors.late:+.1f} points"
+    return f"executor-hours {errors.executors:+.0%}, R off by {errors.ratio:.0%}, {late}"
+
+
+def rows(study: Study) -> list[tuple[str, ...]]:
+    """The table below `COLUMNS`: what ran, each policy, and whoever knew the load."""
+    found: list[tuple[str, ...]] = []
+    if study.replay is not None:
+        ran, hours = study.replay.fixed, study.replay.executor_hours
+        found.append(
+            ("recorded", f"{ran.recorded_late:.2f} % of min", "", "", f"{hours:.1f}", "", "")
+        )
+    for each in study.outcomes:
+        found.append(_row(each, study.declared))
+    if study.oracle_hours is not None:
+        name = "whoever knew the load"
+        found.append((name, "0.00 %", "", "", f"{study.oracle_hours:.1f}", "", ""))
+    return found
+
+
+def _row(outcome: Outcome, declared: Outcome | None) -> tuple[str, ...]:
+    whole, last = outcome.whole, outcome.held_out
+    if whole is None:
+        return (outcome.name, "", "", "", "", "", outcome.rejected or "")
+    hours = f"{whole.executor_hours:.1f}"
+    if outcome is not declared and declared is not None and declared.whole is not None:
+        hours += f" ({whole.executor_hours / declared.whole.executor_hours - 1:+.0%})"
+    return (
+        *(outcome.name, f"{whole.late:.2f} %", "" if last is None else f"{last.late:.2f} %"),
+        *(f"{whole.longest_delay:.0f} s", hours, str(whole.rescales), outcome.rejected or ""),
+    )
+
+
+def as_dict(stream: str, study: Study) -> dict[str, Any]:
+    """All of it for JSON; what is not known is null."""
+    replay = study.replay
+    return {
+        "stream": stream,
+        "conclusion": conclusion(stream, study),
+        "refused": study.refused,
+        "most_late_percent": study.most_late,
+        "seconds": round(study.seconds),
+        "replay": None if replay is None else _replayed(replay),
+        "oracle_executor_hours": _short(study.oracle_hours),
+        "policies": [_as_dict(each) for each in study.outcomes],
+        "recommended": None if study.best is None else study.best.name,
+    }
+
+
+def _replayed(replay: Replay) -> dict[str, Any]:
+    errors = {
+        "executors": replay.fixed,
+        "last_part": replay.held_out,
+        "policy": replay.policy,
+    }
+    return {
+        "minutes": replay.calibration.minutes,
+        "executor_hours": _short(replay.executor_hours),
+        "low_confidence_share": _short(replay.calibration.doubtful),
+        "assumed": list(replay.calibration.assumed),
+        "errors": {name: None if each is None else _error(each) for name, each in errors.items()},
+    }
+
+
+def _error(errors: Errors) -> dict[str, Any]:
+    return {
+        "executor_hours_share": _short(errors.executors),
+        "ratio_share": _short(errors.ratio),
+        "delay_seconds": _short(errors.delay),
+        "lag_seconds": _short(errors.lag),
+        "late_minutes_percent": _short(errors.recorded_late),
+        "late_minutes_points": _short(errors.late),
+    }
+
+
+def _as_dict(outcome: Outcome) -> dict[str, Any]:
+    whole, last = outcome.whole, outcome.held_out
+    return {
+        "policy": outcome.name,
+        "late_percent": None if whole is None else _short(whole.late),
+        "late_percent_last_part": None if last is None else _short(last.late),
+        "longest_delay_seconds": None if whole is None else _short(whole.longest_delay),
+        "executor_hours": None if whole is None else _short(whole.executor_hours),
+        "rescales": None if whole is None else whole.rescales,
+        "most_executors": None if whole is None else whole.most,
+        "rejected": outcome.rejected,
+    }
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def markdown(stream: str, study: Study) -> str:
+    """The conclusion, how far to believe it, and the table, for Dagster's pages."""
+    lines = [conclusion(stream, study), "", *(f"- {line}" for line in believed(study)), ""]
+    lines += ["| " + " | ".join(map(str.lower, COLUMNS)) + " |", "|" + " --- |" * len(COLUMNS)]
+    lines += ["| " + " | ".join(_cell(each) for each in row) + " |" for row in rows(study)]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def is_late(study: Study) -> bool:
+    """Whether the declared policy broke a limit."""
+    return study.declared is not None and study.declared.rejected is not None

@@ -1,0 +1,220 @@
+"""What policies would have made of a stream's load, beside what ran and what was possible. Pure.
+
+First what ran is replayed, which shows how far the rest can be believed; where it can't be, no
+policy is tried. Each policy runs on all of the recorded load, and on its last part by an
+application that was calibrated without it. The oracle knew the load: nobody can be cheaper.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dagster_sparkscale.backtest.calibrate import Calibration, Uncalibrated, calibrate
+from dagster_sparkscale.backtest.loads import Load
+from dagster_sparkscale.backtest.measures import Measures, measures
+from dagster_sparkscale.backtest.model import Application
+from dagster_sparkscale.backtest.oracle import oracle
+from dagster_sparkscale.backtest.reconstruct import Stretch, stretches
+from dagster_sparkscale.backtest.replay import FITTED, Replay, replay
+from dagster_sparkscale.backtest.simulate import Decider, Run, simulate
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.learner import Workload
+from dagster_sparkscale.declare.policies import AutoscalePolicy
+from dagster_sparkscale.observe.minutes import Minute
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy to be tried."""
+
+    name: str
+    """What it is, for people."""
+    decider: Callable[[], AutoscalePolicy | Decider]
+    """Makes what decides, anew for each part of the load."""
+    bounds: Bounds
+    interval: float = 60.0
+    """Seconds between two decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a candidate has come to."""
+
+    name: str
+    whole: Measures | None
+    """On all of the load; None: it could not decide."""
+    held_out: Measures | None
+    """On its last part, by an application that was calibrated without it; None: it has none."""
+    rejected: str | None
+    """The limit that it broke, in words; None: none."""
+    runs: tuple[Run, ...] = ()
+    """One for each part of the load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What candidates have come to on one load."""
+
+    replay: Replay | None
+    """What ran, once more; None: on another load than the recorded one nothing ran."""
+    application: Application
+    parts: tuple[Stretch, ...]
+    """The load, without its gaps."""
+    oracle_hours: float | None
+    """Executor-hours of whoever knew the load, with no batch late; None: it is not known, as a
+    limit keeps records back, or there is no maximum."""
+    outcomes: tuple[Outcome, ...]
+    """In the order of the candidates; empty: `refused` says why none was tried."""
+    most_late: float
+    """Percent of the time whose records may come too late."""
+    refused: str | None = None
+    """Why no advice is given, in words."""
+
+    @property
+    def declared(self) -> Outcome | None:
+        """What the first candidate has come to."""
+        return self.outcomes[0] if self.outcomes else None
+
+    @property
+    def best(self) -> Outcome | None:
+        """The cheapest that broke no limit; None: all did."""
+        fitting = [each for each in self.outcomes if each.rejected is None and each.whole]
+        return min(fitting, key=_cost, default=None)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the load."""
+        return sum(part.load.seconds for part in self.parts)
+
+
+def study(
+    minutes: Sequence[Minute],
+    workload: Workload,
+    candidates: Sequence[Candidate],
+    *,
+    most_late: float,
+    load: Load | None = None,
+    seed: int = 0,
+) -> Study | Uncalibrated:
+    """Try policies on what a stream's minutes say of its load.
+
+    Args:
+        minutes: of one stream, in order of time.
+        candidates: the first is what ran.
+        most_late: percent of the time whose records may come too late.
+        load: to try them on in place of the recorded one.
+        seed: decides the noise.
+    """
+    ran = candidates[0]
+    replayed = replay(
+        *(minutes, workload),
+        bounds=ran.bounds,
+        policy=ran.decider() if load is None else None,
+        window=ran.interval,
+        seed=seed,
+    )
+    if isinstance(replayed, Uncalibrated):
+        return replayed
+    known = replayed.calibration
+    parts = known.stretches if load is None else (_alone(load),)
+    found = Study(replayed, known.application, parts, None, (), most_late, replayed.refused)
+    if found.refused is not None:
+        return found
+    last = None if load is not None else _last(minutes, workload, ran)
+    outcomes = tuple(
+        _tried(each, known.application, parts, last, most_late, seed) for each in candidates
+    )
+    hours = _oracle_hours(known.application, parts, candidates)
+    return replace(found, outcomes=outcomes, oracle_hours=hours)
+
+
+def _alone(load: Load) -> Stretch:
+    """A load of which nothing was recorded."""
+    return Stretch(0.0, load, (), frozenset())
+
+
+def _last(
+    minutes: Sequence[Minute], workload: Workload, ran: Candidate
+) -> tuple[Application, Sequence[Stretch]] | None:
+    """The last part of the load, and the application as the first part alone has it."""
+    split = int(FITTED * len(minutes))
+    fitted = calibrate(minutes[:split], workload, window=ran.interval, maximum=ran.bounds.maximum)
+    rest = stretches(minutes[split:], workload, window=ran.interval, maximum=ran.bounds.maximum)
+    return (fitted.application, rest) if isinstance(fitted, Calibration) and rest else None
+
+
+def _tried(
+    candidate: Candidate,
+    application: Application,
+    parts: Sequence[Stretch],
+    last: tuple[Application, Sequence[Stretch]] | None,
+    most_late: float,
+    seed: int,
+) -> Outcome:
+    try:
+        runs = _runs(candidate, application, parts, seed)
+        held_out = None if last is None else together(_runs(candidate, *last, seed))
+    except Exception as error:  # a policy of the user's own
+        why = f"it could not decide: {type(error).__name__}: {error}"
+        return Outcome(candidate.name, None, None, why)
+    whole = together(runs)
+    return Outcome(candidate.name, whole, held_out, _broken(whole, held_out, most_late), runs)
+
+
+def _broken(whole: Measures, held_out: Measures | None, most_late: float) -> str | None:
+    for what, each in (("", whole), (" in the last part", held_out)):
+        if each is not None and each.late > most_late:
+            return f"{each.late:.2g} % late{what}, and {most_late:g} % may be"
+    return None
+
+
+def _runs(
+    candidate: Candidate, application: Application, parts: Sequence[Stretch], seed: int
+) -> tuple[Run, ...]:
+    return tuple(
+        simulate(
+            *(application, part.load, candidate.decider(), candidate.bounds),
+            interval=candidate.interval,
+            seed=seed,
+            initial=part.minutes[0].registered if part.minutes else None,
+            began_at=part.began_at,
+        )
+        for part in parts
+    )
+
+
+def together(runs: Sequence[Run]) -> Measures:
+    """What came of several runs, one after the other."""
+    each = [measures(run) for run in runs]
+    seconds = sum(run.seconds for run in runs)
+    return Measures(
+        late=sum(one.late * run.seconds for one, run in zip(each, runs, strict=True)) / seconds,
+        longest_delay=max(one.longest_delay for one in each),
+        executor_hours=sum(one.executor_hours for one in each),
+        rescales=sum(one.rescales for one in each),
+        scale_ups=sum(one.scale_ups for one in each),
+        reversals=sum(one.reversals for one in each),
+        most=max(one.most for one in each),
+    )
+
+
+def _oracle_hours(
+    application: Application, parts: Sequence[Stretch], candidates: Sequence[Candidate]
+) -> float | None:
+    """Executor-hours of whoever knew the load, within the widest bounds of the candidates."""
+    most = [each.bounds.maximum for each in candidates]
+    if application.max_records is not None or None in most:
+        return None
+    bounds = replace(
+        candidates[0].bounds,
+        minimum=min(each.bounds.minimum for each in candidates),
+        maximum=max(number for number in most if number is not None),
+    )
+    interval = min(each.interval for each in candidates)
+    return sum(
+        oracle(application, part.load, bounds, interval=interval).executor_hours for part in parts
+    )
+
+
+def _cost(outcome: Outcome) -> float:
+    assert outcome.whole is not None
+    return outcome.whole.executor_hours
