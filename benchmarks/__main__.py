@@ -20,6 +20,7 @@ BENCHMARKS = (
     "state",
     "backpressure",
     "receivers",
+    "policies_live",
     "suite",
 )
 
