@@ -10,7 +10,8 @@ from benchmarks.policies.peers.kubernetes import Keda, OnRatio, Varga
 from benchmarks.policies.peers.others import Dhalion, Numaflow
 from benchmarks.policies.peers.rates import Ds2, Flink
 from benchmarks.policies.peers.spark import DynamicAllocation, ExecutorAllocationManager
-from benchmarks.policies.peers.static import static_mean, static_peak
+from benchmarks.policies.peers.static import Clairvoyant, static_mean, static_peak
+from dagster_sparkscale.autoscale.capacity.policy import CapacityPolicy
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.backtest.simulate import Decider
 from dagster_sparkscale.declare.policies import AutoscalePolicy
@@ -33,7 +34,8 @@ class Contestant:
     """Seconds between two decisions; None: the policy's own."""
     knows_the_load: bool = False
     """Whether it was made by who knew the load beforehand."""
-    ours: bool = False
+    peer: bool = True
+    """Whether it is one that could be used, and is not ours."""
 
     def grid(self) -> list[Settings]:
         """All settings that may be searched, without the default."""
@@ -129,7 +131,24 @@ CONTESTANTS: tuple[Contestant, ...] = (
         *("RatioPolicy", _policy(RatioPolicy), {}),
         {"scale_up_ratio": _UP, "scale_down_ratio": _DOWN[:4]},
         interval=None,
-        ours=True,
+    ),
+    Contestant(
+        *("clairvoyant", Clairvoyant, {"times": 1.0}),
+        {"times": (1.05, 1.1, 1.125, 1.15, 1.175, 1.2, 1.225, 1.25, 1.3, 1.35, 1.4, 1.5)},
+        knows_the_load=True,
+        peer=False,
+    ),
+    Contestant(
+        *(CAPACITY, _policy(CapacityPolicy), {}),
+        {
+            "price_of_lateness": (
+                *(10.0, 15.0, 20.0, 30.0, 50.0, 60.0, 80.0, 100.0, 125.0, 150.0, 175.0, 200.0),
+                *(250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 800.0, 1000.0, 1500.0, 2000.0),
+                *(3000.0, 5000.0),
+            )
+        },
+        interval=None,
+        peer=False,
     ),
 )
 

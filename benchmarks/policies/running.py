@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.policies.loads import Case
-from dagster_sparkscale.backtest.measures import measures, settling
+from dagster_sparkscale.backtest.measures import is_late, measures, settling
 from dagster_sparkscale.backtest.oracle import Oracle, oracle
 from dagster_sparkscale.backtest.simulate import Decider, Run, simulate
 from dagster_sparkscale.declare.policies import AutoscalePolicy
 
+CALM = 120.0
+"""Seconds without a late batch after which late ones are of something else. A step needs so long to
+show, too: batches gather for an interval, and take up to one."""
 SETTLED = 900.0
 """Seconds after a step in which it is looked at what came of it."""
 
@@ -32,8 +35,12 @@ class Row:
     scale_ups: float | None = None
     """After the step up from 2 to 16, in the first 15 minutes; None: the load has no such step."""
     late_minutes: float | None = None
-    """Minutes from that step until the last late batch was done, of those late batches that began
-    in these 15 minutes."""
+    """Minutes from that step until the last late batch was done that it has led to: until two
+    minutes without any. What is late after that is so by chance, as before the step."""
+    last_late_minutes: float | None = None
+    """The same until the last late batch of all that were done in these 15 minutes."""
+    changes: float | None = None
+    """Other numbers that were asked for in these 15 minutes."""
     settled_minutes: float | None = None
     """Minutes from that step to the last change of the number asked for in these 15 minutes."""
     overshoot: float | None = None
@@ -79,14 +86,31 @@ def _row(case: Case, oracle_hours: float, run: Run) -> Row:
     found, hours = measures(run), run.seconds / 3600
     after: list[float] = []
     if case.step_at is not None:
-        step = settling(run, case.step_at, case.step_at + SETTLED)
-        after = [step.scale_ups, step.late_for / 60, step.settled_after / 60, step.overshoot]
+        end = case.step_at + SETTLED
+        step = settling(run, case.step_at, end)
+        in_them = [each for each in run.decisions if case.step_at <= each.at <= end]
+        after = [
+            *(step.scale_ups, late_for(run, case.step_at) / 60, step.late_for / 60),
+            sum(each.target != each.requested for each in in_them),
+            *(step.settled_after / 60, step.overshoot),
+        ]
     cost = found.executor_hours / oracle_hours
     return Row(
         *(found.late, cost, found.longest_delay),
         *(found.rescales / hours, found.reversals / hours),
         *after,
     )
+
+
+def late_for(run: Run, step: float) -> float:
+    """Seconds from a step until the last late batch was done that it has led to."""
+    interval, end = run.application.interval, step
+    for batch in run.batches:
+        if batch.ended > step and is_late(batch, interval):
+            if batch.began - end > CALM:
+                break
+            end = batch.ended
+    return end - step
 
 
 def _mean(values: list[float | None]) -> Any:
