@@ -21,6 +21,8 @@ LEAST_MINUTES = 30
 LEAST_SPREAD = 1.25
 """Times by which the work of a batch must vary, between its lowest and its highest tenth: else what
 records cost can't be told from what a batch costs by itself."""
+LEAST_WORK = 0.05
+"""Share of the processing time that records must cost in a typical minute: noise is more, else."""
 _OUTLIER = 4.0
 """Standard deviations beyond which a minute is left out."""
 _START_DELAY = 30.0
@@ -79,7 +81,7 @@ def calibrate(
     """
     own = thinned(minutes, window)
     workload = replace(workload, batch_interval=_interval(own, workload.batch_interval))
-    rows = [row for last, minute in pairwise(own) if (row := _row(last, minute, workload))]
+    rows = [row for last, minute in pairwise(own) if (row := _row(last, minute, workload, window))]
     if len(rows) < LEAST_MINUTES:
         return Uncalibrated(
             f"{len(rows)} minutes have batches and executors that did not change: at least "
@@ -90,10 +92,12 @@ def calibrate(
     fit = best_fit(rows, workload)
     rows = [row for row in rows if fit.deviation(row) <= _OUTLIER]
     fit = best_fit(rows, workload, before=fit)
-    if fit.shared + fit.alone <= 0:
-        return Uncalibrated("batches take no longer with more records: what they cost is not known")
+    if median(1 - fit.overhead / fit.seconds(row) for row in rows) < LEAST_WORK:
+        return Uncalibrated(
+            "batches take hardly longer with more records: what these cost is not known"
+        )
     application = _application(fit, workload, own)
-    delay = _start_delay(own, application)
+    delay = _start_delay(own, application, GAP * window)
     if delay is not None:
         application = replace(application, start_delay=delay)
     return Calibration(
@@ -105,10 +109,12 @@ def calibrate(
     )
 
 
-def _row(last: Minute, minute: Minute, workload: Workload) -> Row | None:
+def _row(last: Minute, minute: Minute, workload: Workload, window: float) -> Row | None:
     """What a minute says of its batches; None: its executors are not certain, or it has none."""
     numbers = {last.requested, last.registered, minute.requested, minute.registered}
-    certain = len(numbers) == 1 and last.epoch == minute.epoch and minute.at - last.at <= GAP
+    certain = (
+        len(numbers) == 1 and last.epoch == minute.epoch and minute.at - last.at <= GAP * window
+    )
     records = per_batch(minute)
     if not certain or not minute.completed or not records or not minute.processing_ms:
         return None
@@ -175,13 +181,15 @@ def _limit(minutes: Sequence[Minute], interval: float) -> int | None:
     return max(1, round(median(limits) * interval))
 
 
-def _start_delay(minutes: Sequence[Minute], application: Application) -> float | None:
+def _start_delay(
+    minutes: Sequence[Minute], application: Application, longest: float
+) -> float | None:
     """Seconds from a decision until its executors work, by how long the batches of the minute took
     in which they came: those before took as long as without them. None: no minute tells."""
     found = []
     asked: Minute | None = None
     for last, minute in pairwise(minutes):
-        if minute.at - last.at > GAP or minute.epoch != last.epoch:
+        if minute.at - last.at > longest or minute.epoch != last.epoch:
             asked = None
         elif last.requested == last.registered:
             asked = last

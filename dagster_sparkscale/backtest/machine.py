@@ -336,7 +336,7 @@ class Machine:
             QUERY,
             active=True,
             interval_ms=round(self._interval * 1000),
-            running_ms=None if batch is None else int((self.now - batch.began) * 1000),
+            running_ms=None if batch is None else int((self.now - batch.began) * 1000 + 1e-6),
             behind_ms=lag,
             source_shards=self._is.shards,
             trigger=None if self._is.queues else "processing time",

@@ -16,9 +16,10 @@ from dagster_sparkscale.backtest.loads import Load
 from dagster_sparkscale.declare.learner import Workload
 from dagster_sparkscale.observe.minutes import Minute
 
-GAP = 180.0
-"""Seconds between two minutes above which what was in between is not known. Ticks come every 60 to
-65 s, and now and then one is missed: an evaluation looks back as far."""
+GAP = 3.0
+"""Windows between two minutes above which what was in between is not known. Ticks come a little
+further apart than a window is long, and now and then one is missed: an evaluation looks back as
+far."""
 LEAST = 10
 """Minutes without a gap below which they are left out."""
 _AT_LIMIT = 0.95
@@ -63,7 +64,7 @@ def stretches(
         maximum: the most executors there could be; None: not known.
     """
     found = []
-    for part in _without_gaps(thinned(minutes, window)):
+    for part in _without_gaps(thinned(minutes, window), GAP * window):
         if len(part) >= LEAST and (stretch := _stretch(part, workload, maximum)) is not None:
             found.append(stretch)
     return found
@@ -89,13 +90,13 @@ def per_batch(minute: Minute) -> float | None:
     return None if rate is None else rate * minute.processing_ms / 1000
 
 
-def _without_gaps(minutes: Sequence[Minute]) -> Iterator[list[Minute]]:
+def _without_gaps(minutes: Sequence[Minute], longest: float) -> Iterator[list[Minute]]:
     part: list[Minute] = []
     for minute in minutes:
         known = minute.completed is not None and minute.registered is not None
         last = part[-1] if part else None
         if last is not None and (
-            not known or minute.at - last.at > GAP or minute.epoch != last.epoch
+            not known or minute.at - last.at > longest or minute.epoch != last.epoch
         ):
             yield part
             part = []
@@ -156,8 +157,10 @@ def _shaped(
         return [end]
     full = came / peak if peak >= _BURST * mean else interval
     full = min(full, came / peak)
-    begins = since + (seconds - full) / 2
-    rest = (came - full * peak) / 2
+    # Full batches are whole ones.
+    earlier = (seconds - full) / 2 // interval * interval
+    rest = (came - full * peak) * earlier / (seconds - full) if seconds > full else 0.0
+    begins = since + earlier
     return [(begins, before + rest), (begins + full, before + rest + full * peak), end]
 
 
