@@ -52,7 +52,7 @@ def test_what_a_known_application_did_is_reproduced(fields):
 
 def test_a_cost_that_hangs_on_what_no_minute_has_is_refused():
     draws = random.Random(1)
-    costs = tuple((900.0 * step, draws.choice([0.75, 1.0, 1.5])) for step in range(40))
+    costs = tuple((300.0 * step, draws.choice([0.75, 1.0, 1.5])) for step in range(120))
     found = replayed(daily(3000, 0.6), costs=costs)
     assert isinstance(found, Replay)
     assert found.refused is not None and found.refused.startswith("simulated on the recorded exec")
