@@ -11,6 +11,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from typing import Any, get_args
 
 from dagster_sparkscale.observe.evaluation import Evaluation
@@ -134,23 +135,42 @@ def pack(minutes: Sequence[Minute]) -> dict[str, Any]:
     return packed
 
 
+def added(packed: Mapping[str, Any], minute: Minute) -> dict[str, Any]:
+    """`packed`, which can be read, with one minute more: as if all were packed anew, at less
+    cost."""
+    if not (ats := packed.get("at")):
+        return pack([minute])
+    now: dict[str, Any] = {"at": [*ats, minute.at - sum(ats)]}
+    for name in _COLUMNS[1:]:
+        before, value = packed.get(name, _DEFAULTS[name]), getattr(minute, name)
+        if isinstance(before, list):
+            now[name] = [*before, value]
+        elif before != value:
+            now[name] = [*[before] * len(ats), value]
+        elif before is not None:
+            now[name] = before
+    return now
+
+
 def unpack(packed: Mapping[str, Any]) -> list[Minute]:
     """The minutes that `pack` has packed. Columns of a newer release are passed over.
 
     Raises:
         ValueError: `pack` can't have made it.
     """
-    ats = packed.get("at")
-    if not isinstance(ats, list) or not all(type(each) is int for each in ats):
-        raise ValueError(f"at = {reprlib.repr(ats)}: must be a list of whole numbers")
-    columns = {name: _column(packed, name, len(ats)) for name in _COLUMNS[1:]}
-    found, at = [], 0
-    for number, step in enumerate(ats):
-        at += step
-        if not 0 <= at < _YEAR_10000:
-            raise ValueError(f"at = {reprlib.repr(at)}: must be seconds since the epoch")
-        found.append(Minute(at, *(columns[name][number] for name in _COLUMNS[1:])))
-    return found
+    ats, columns = _moments(packed), _columns(packed)
+    each = [columns.get(name, [_DEFAULTS[name]] * len(ats)) for name in _COLUMNS[1:]]
+    return [Minute(*values) for values in zip(ats, *each, strict=True)]
+
+
+def check(packed: Mapping[str, Any]) -> None:
+    """See that `unpack` can read it, at less cost.
+
+    Raises:
+        ValueError: it can't.
+    """
+    _moments(packed)
+    _columns(packed)
 
 
 def stored(minutes: Sequence[Minute]) -> str:
@@ -183,10 +203,29 @@ def merged(parts: Iterable[Iterable[Minute]]) -> list[Minute]:
     return [each for _, each in sorted({each.at: each for part in parts for each in part}.items())]
 
 
-def _column(packed: Mapping[str, Any], name: str, minutes: int) -> list[Any]:
-    if name not in packed:
-        return [_DEFAULTS[name]] * minutes
-    stored = packed[name]
+def _moments(packed: Mapping[str, Any]) -> list[int]:
+    """When the minutes were, seconds since the epoch."""
+    steps = packed.get("at")
+    if not isinstance(steps, list) or not all(type(step) is int for step in steps):
+        raise ValueError(f"at = {reprlib.repr(steps)}: must be a list of whole numbers")
+    ats = list(accumulate(steps))
+    for at in ats:
+        if not 0 <= at < _YEAR_10000:
+            raise ValueError(f"at = {reprlib.repr(at)}: must be seconds since the epoch")
+    return ats
+
+
+def _columns(packed: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns that are there, a value for each minute."""
+    minutes = len(packed["at"])
+    return {
+        name: _column(name, stored, minutes)
+        for name, stored in packed.items()
+        if name in _KINDS and name != "at"
+    }
+
+
+def _column(name: str, stored: Any, minutes: int) -> list[Any]:
     values: list[Any] = stored if isinstance(stored, list) else [stored]
     kinds = _KINDS[name]
     # The sensor reads a thousand streams a tick: no call for each value.

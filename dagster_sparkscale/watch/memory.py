@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ConfigDict, FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED, Asked
-from dagster_sparkscale.observe.minutes import Minute, pack, unpack
+from dagster_sparkscale.observe.minutes import Minute, added, check, pack, unpack
 from dagster_sparkscale.observe.usage import Usage
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
@@ -84,6 +84,10 @@ class StreamMemory:
     def minutes(self, minutes: Sequence[Minute]) -> None:
         self.pending = pack(minutes) if minutes else {}
 
+    def add(self, minute: Minute) -> None:
+        """Remember one minute more since the last event."""
+        self.pending = added(self.pending, minute)
+
     @property
     def last_at(self) -> int:
         """When it was last seen, seconds since the epoch; 0: never."""
@@ -103,7 +107,8 @@ class Memory:
             text = zlib.decompress(b64decode(cursor or "", validate=True))
             read = _MEMORY.validate_json(text, strict=True)
             for memory in read.streams.values():
-                _ = memory.minutes  # they can be read
+                if memory.pending:
+                    check(memory.pending)
                 numbers, texts = _beside(memory).items(), _beside(memory.told).items()
                 memory.learned = {
                     key: n for key, n in numbers if isinstance(n, float) and math.isfinite(n)

@@ -13,6 +13,7 @@ from dagster_sparkscale.markdown import carried, hidden
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.minutes import (
     Minute,
+    added,
     merged,
     minute,
     pack,
@@ -68,6 +69,11 @@ def test_what_is_packed_is_read_again_also_through_json_and_in_any_order(some):
     assert unpack(packed) == some
     assert unpack(json.loads(json.dumps(packed, allow_nan=False))) == some
     assert restored(carried(hidden("minutes", stored(some)))) == some
+
+
+@given(st.lists(few) | st.lists(minutes), few | minutes)
+def test_a_minute_is_added_to_packed_ones_as_if_all_were_packed_anew(some, one):
+    assert added(pack(some), one) == added(pack(some) if some else {}, one) == pack([*some, one])
 
 
 def test_each_column_is_stored_as_shortly_as_it_can_be():

@@ -58,7 +58,7 @@ def events_of(
         memory: what earlier events have said, and the minutes that are in none. It is brought up to
             date when all events are taken.
     """
-    stream, minutes = assessment.situation.stream, [*memory.minutes, minute]
+    stream = assessment.situation.stream
     memory.advanced |= bool(minute.input_rate)
     now = _said_now(capabilities, assessment, row, minute, memory)
     checks = list(changed_checks(assessment, memory, now))
@@ -69,7 +69,7 @@ def events_of(
         *(stream.name, memory.told, now), acts=assessment.acts, report_every=stream.report_every
     )
     if why is None:
-        memory.minutes = minutes
+        memory.add(minute)
         return
     # With an event, which each stream has at a moment of its own: it costs a query. A run that has
     # started a driver, or failed to, has stored checks of its own.
@@ -85,10 +85,11 @@ def events_of(
     moved_on = _moves_on(instance, stream, minute, memory, shows)
     metadata = _metadata(capabilities, assessment, row, minute, recent if moved_on else None)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
+    minutes = stored([*memory.minutes, minute])
     yield kind(
         asset_key=asset_key(stream),
         description=why,
-        metadata=metadata | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
+        metadata=metadata | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, minutes))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:
