@@ -216,8 +216,8 @@ def attributed(
         for limit in status.limits
         if limit.by == "set" and (found := standing.get(limit.source, standing.get(EVERY)))
     }
-    by_hand = any(each.by == "person" for each in at_work.values())
-    evaluation = replace(evaluation, limit_by=PERSON if by_hand else None)
+    if any(each.by == "person" for each in at_work.values()):
+        evaluation = replace(evaluation, limit_by=PERSON)
     if evaluation.throttled_by == "set":
         queries = {limit.source: limit.query for limit in status.limits}
         mine = [each for name, each in at_work.items() if queries[name] == evaluation.throttled]

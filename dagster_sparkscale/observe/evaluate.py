@@ -1,7 +1,8 @@
 """Evaluates an agent's report: what a stream did in the evaluation window. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.evaluation import Evaluation, Load
@@ -40,10 +41,20 @@ def evaluate(
         newest: how many of the batches that were recorded last count even if they completed before.
     """
     now = _Window.of(status, window, batch_interval, newest)
-    found = Evaluation(window=window, uptime=status.now - status.started_at)
-    for group in (_with_load, _with_flow, _with_lag, _with_executors, _with_limits):
-        found = group(found, now)
-    return found
+    load = _load_fields(now)
+    return Evaluation(
+        window=window,
+        uptime=status.now - status.started_at,
+        **load,
+        **_flow_fields(now),
+        **_lag_fields(now),
+        **_executor_fields(now),
+        **_limit_fields(now, load["loads"]),
+    )
+
+
+_Fields = dict[str, Any]
+"""Some of the fields of an `Evaluation`, by name."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ class _Window:
         return [b for b in self.good if not b.cold and b.query == query]
 
 
-def _with_load(found: Evaluation, now: _Window) -> Evaluation:
+def _load_fields(now: _Window) -> _Fields:
     """How loaded the queries are: R, and what is overdue or silent."""
     paced = [q for q in now.active if q.trigger not in UNPACED]
     measured = [(q, _load(q.name, now.warm(q.name), now.intervals[q.name])) for q in paced]
@@ -103,27 +114,26 @@ def _with_load(found: Evaluation, now: _Window) -> Evaluation:
     overdue, overdue_for = _overdue(paced, now.intervals)
     stalled, stalled_for = _overdue(counted, now.intervals)
     silent, silent_query = _silent(now.status, paced, now.intervals, now.seconds)
-    return replace(
-        found,
-        ratio=worst.ratio if worst else None,
-        query=worst.query if worst else None,
-        loads=tuple(loads),
-        unpaced=tuple(q.name for q in now.active if q.trigger in UNPACED),
-        overdue=overdue,
-        overdue_for=overdue_for,
-        stalled=stalled,
-        stalled_for=stalled_for,
-        silent=silent,
-        silent_query=silent_query,
-        warming=warming[0].name if warming else None,
-        processing_ms=_mean_processing_ms(of_worst),
-        scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
-        batch_interval=now.intervals[worst.query] / 1000 if worst else now.batch_interval,
-        silence=None if worst else _why_silent(now, warming),
-    )
+    return {
+        "ratio": worst.ratio if worst else None,
+        "query": worst.query if worst else None,
+        "loads": tuple(loads),
+        "unpaced": tuple(q.name for q in now.active if q.trigger in UNPACED),
+        "overdue": overdue,
+        "overdue_for": overdue_for,
+        "stalled": stalled,
+        "stalled_for": stalled_for,
+        "silent": silent,
+        "silent_query": silent_query,
+        "warming": warming[0].name if warming else None,
+        "processing_ms": _mean_processing_ms(of_worst),
+        "scheduling_ms": _mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
+        "batch_interval": now.intervals[worst.query] / 1000 if worst else now.batch_interval,
+        "silence": None if worst else _why_silent(now, warming),
+    }
 
 
-def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
+def _flow_fields(now: _Window) -> _Fields:
     """How many batches and records went through, and how many wait."""
     status, names = now.status, {q.name for q in now.active}
     loaded = [b for b in now.good if b.records is not None]
@@ -135,18 +145,17 @@ def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
     peak_rate, delay = _uneven(now)
     else_ms = now.batch_interval * 1000
     gathered_ms = sum(b.triggers * now.intervals.get(b.query, else_ms) for b in loaded)
-    return replace(
-        found,
-        completed=sum(b.triggers for b in now.good if b.query in names),
-        failed=len(now.batches) - len(now.good),
-        input_rate=records / kept if loaded and kept > 0 else None,
-        gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
-        processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
-        peak_rate=peak_rate,
-        delay=delay,
-        backlog_records=_total([q.backlog_records for q in now.live]),
-        pending_batches=_total([q.pending_batches for q in now.live]),
-    )
+    return {
+        "completed": sum(b.triggers for b in now.good if b.query in names),
+        "failed": len(now.batches) - len(now.good),
+        "input_rate": records / kept if loaded and kept > 0 else None,
+        "gathered_rate": records * 1000 / gathered_ms if gathered_ms else None,
+        "processed_rate": records * 1000 / busy_ms if records and busy_ms else None,
+        "peak_rate": peak_rate,
+        "delay": delay,
+        "backlog_records": _total([q.backlog_records for q in now.live]),
+        "pending_batches": _total([q.pending_batches for q in now.live]),
+    }
 
 
 def _uneven(now: _Window) -> tuple[float | None, float | None]:
@@ -166,55 +175,52 @@ def _uneven(now: _Window) -> tuple[float | None, float | None]:
     return sum(full) if full else None, max(late, default=None)
 
 
-def _with_lag(found: Evaluation, now: _Window) -> Evaluation:
+def _lag_fields(now: _Window) -> _Fields:
     """How far the queries are behind the tips of their sources, and what those have lost."""
+    found: _Fields = {}
     late = _furthest_behind(now.live)
     if late is not None and late.behind_ms is not None:
-        found = replace(
-            found,
-            lag=late.behind_ms / 1000,
-            lag_query=late.name,
-            catching_up=_catching_up(b for b in now.batches if b.query == late.name),
-            lag_paced=bool(late.interval_ms),
-        )
-    return replace(
-        found,
-        lag_unknown=next((q.lag_unknown for q in now.live if q.lag_unknown), None),
-        lag_at_least=_at_least(now.live),
-        shards=now.status.source_shards if now.fresh else None,
-        lost=_known([q.source_lost for q in now.status.queries]),
-    )
+        found = {
+            "lag": late.behind_ms / 1000,
+            "lag_query": late.name,
+            "catching_up": _catching_up(b for b in now.batches if b.query == late.name),
+            "lag_paced": bool(late.interval_ms),
+        }
+    return found | {
+        "lag_unknown": next((q.lag_unknown for q in now.live if q.lag_unknown), None),
+        "lag_at_least": _at_least(now.live),
+        "shards": now.status.source_shards if now.fresh else None,
+        "lost": _known([q.source_lost for q in now.status.queries]),
+    }
 
 
-def _with_executors(found: Evaluation, now: _Window) -> Evaluation:
+def _executor_fields(now: _Window) -> _Fields:
     """Evaluate the executors and what they do."""
     status = now.status
     if not now.fresh:
-        return found
-    return replace(
-        found,
-        active_tasks=_active_tasks(status),
-        registered=status.registered,
-        removing=status.removing,
-        requested=status.requested,
-        receivers=active_receivers(status) if status.receivers else None,
-    )
+        return {}
+    return {
+        "active_tasks": _active_tasks(status),
+        "registered": status.registered,
+        "removing": status.removing,
+        "requested": status.requested,
+        "receivers": active_receivers(status) if status.receivers else None,
+    }
 
 
-def _with_limits(found: Evaluation, now: _Window) -> Evaluation:
+def _limit_fields(now: _Window, loads: Sequence[Load]) -> _Fields:
     """What limits the queries, and which takes all that it may."""
-    by_load = [load.query for load in found.loads]
+    by_load = [load.query for load in loads]
     limited = throttling.throttled(now.active, by_load, now.batches)
     of_it = [q for q in now.active if q.name == limited]
     its_own = throttling.allowed(of_it, now.batches, now.intervals)
-    return replace(
-        found,
-        limit=throttling.allowed(now.active, now.batches, now.intervals),
-        throttled=limited,
-        throttled_by=throttling.whose(now.status, limited, its_own),
-        throttled_limit=its_own,
-        throttled_lag=throttling.behind(now.live, limited),
-    )
+    return {
+        "limit": throttling.allowed(now.active, now.batches, now.intervals),
+        "throttled": limited,
+        "throttled_by": throttling.whose(now.status, limited, its_own),
+        "throttled_limit": its_own,
+        "throttled_lag": throttling.behind(now.live, limited),
+    }
 
 
 def _load(name: str, batches: Sequence[Batch], interval_ms: float) -> Load | None:
