@@ -13,8 +13,10 @@ from typing import Any
 import dagster as dg
 
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.in_force.steering import Steering, in_force
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
@@ -41,6 +43,12 @@ class Situation:
         """How far the stream may be changed by itself now."""
         record = self.driver.record if self.driver is not None else None
         return in_force(record, self.stream, self.now)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Between which numbers of executors the stream can move now."""
+        shards = None if self.evaluation is None else self.evaluation.shards
+        return bounds_in_force(self.stream, self.driver, self.steering, shards)
 
 
 @dataclass(frozen=True)

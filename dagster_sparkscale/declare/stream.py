@@ -234,7 +234,7 @@ class Stream(Declaration):
 
     def bounds_with(self, pinned: int) -> Bounds:
         """The bounds while so many places of tasks are taken for good."""
-        policy = self.autoscale
+        policy, parts, at_a_time = self.autoscale, self.parts, self.tasks_at_a_time
         declared = policy.max_executors if policy else None
         top = (policy.ceiling if policy else None) or declared
         maximum, note = declared or top, None
@@ -250,22 +250,23 @@ class Stream(Declaration):
                     f"{cores} / executor_cores {self.executor_cores}"
                 )
         given = policy.min_executors if policy else None
-        minimum = given or max([1, *(part.least_executors(self, pinned) for part in self.parts)])
-        fitting = pinned // self.tasks_at_a_time + 1
-        if pinned > self.pinned:  # by themselves: as far as they can't do without
+        minimum = given or max([1, *(part.least_executors(self, pinned) for part in parts)])
+        fitting = pinned // at_a_time + 1
+        more = pinned > self.pinned
+        if more:  # by themselves: as far as they can't do without
             minimum = max(fitting, minimum if maximum is None else min(minimum, maximum))
         initial = (policy.initial_executors if policy else self.executors) or minimum
         if maximum is not None:
             initial = min(initial, maximum)
-        if pinned > self.pinned:
+        if more:
             initial = max(initial, minimum)
         found = Bounds(
             *(minimum, maximum, initial, note),
-            pinned=pinned / self.tasks_at_a_time,
+            pinned=pinned / at_a_time,
             least=min(fitting, minimum),
             ceiling=top,
         )
-        for needs in (part.needs(self) for part in self.parts):
+        for needs in (part.needs(self) for part in parts):
             found = found if needs is None else found.needing(*needs)
         return found
 

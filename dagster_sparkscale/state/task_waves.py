@@ -5,7 +5,6 @@ from dataclasses import replace
 from dagster_sparkscale.capability import Running
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.waves import aligned, waves
-from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.state import partitions as state_partitions
 
 
@@ -21,7 +20,7 @@ def in_whole_waves(situation: Running, decision: Hold | ScaleTo) -> Hold | Scale
     if not all(query.state for query in status.queries if query.active):
         return decision  # a query without state may do more with the others
     cores = stream.tasks_at_a_time
-    minimum = bounds_in_force(stream, situation.driver, situation.steering).minimum
+    minimum = situation.bounds.minimum
     target = aligned(decision.target, requested, partitions, cores, minimum=minimum)
     if target == decision.target:
         return decision

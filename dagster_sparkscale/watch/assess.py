@@ -13,7 +13,7 @@ from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.learner import Learner
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
+from dagster_sparkscale.in_force.limits import attributed, waiting
 from dagster_sparkscale.in_force.slots import out_of_reach
 from dagster_sparkscale.in_force.steering import beside, steer
 from dagster_sparkscale.lifecycle.recovery import recover
@@ -203,10 +203,7 @@ def _decided(
     if busy is not None or phase != "running":
         held = Hold(busy or f"the driver is {phase}")
         return held, held, asked
-    steering = situation.steering
-    bounds = bounds_in_force(
-        situation.stream, situation.driver, steering, situation.evaluation.shards
-    )
+    steering, bounds = situation.steering, situation.bounds
     wanted = capabilities.adjust(situation, _by_policy(situation, bounds, learner))
     if situation.stream.autoscale is not None:
         wanted, asked = scale_down(

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import dagster as dg
 
@@ -264,7 +264,7 @@ class Tick:
         try:
             known.usage = known.usage.after(minute, known.last_at)
             hours = round(known.usage.executor_hours, 2) if known.usage.measured_hours else None
-            self._rows.append(replace(row(assessment), executor_hours=hours))
+            self._rows.append(row(assessment, executor_hours=hours))
             recent = self._watch.recents.of(instance, stream.name, asset_key(stream), known)
             recent.add(minute)
             self._watch.learners.add(stream.name, minute)

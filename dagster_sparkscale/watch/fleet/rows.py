@@ -10,7 +10,6 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.quantities import counted
@@ -110,11 +109,14 @@ class Row:
         return self.waits or "; ".join((*self.steering, *ahead))
 
 
-def row(assessment: Assessment, *, operation: str | None = None) -> Row:
+def row(
+    assessment: Assessment, *, operation: str | None = None, executor_hours: float | None = None
+) -> Row:
     """The row of a declared stream.
 
     Args:
         operation: the operation in flight on the stream, for people.
+        executor_hours: what its executors have cost today; None: not known here.
     """
     situation, decision = assessment.situation, assessment.decision
     stream, driver, now = situation.stream, situation.driver, situation.now
@@ -133,7 +135,7 @@ def row(assessment: Assessment, *, operation: str | None = None) -> Row:
         throttled=seen is not None and seen.throttled is not None,
         registered=seen.registered if seen else None,
         requested=seen.requested if seen else None,
-        maximum=bounds_in_force(stream, driver, situation.steering).maximum,
+        maximum=situation.bounds.maximum,
         decision=str(decision),
         reason=decision.reason,
         acts=assessment.acts,
@@ -142,6 +144,7 @@ def row(assessment: Assessment, *, operation: str | None = None) -> Row:
         looping=loops(driver, now),
         waits=_waits(assessment, operation),
         failing=_failing(assessment.health.items()),
+        executor_hours=executor_hours,
         steering=situation.steering.lines,
         ahead=situation.steering.ahead,
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),

@@ -16,7 +16,6 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.markdown import hidden
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.findings import Health
@@ -163,9 +162,8 @@ def _metadata(
         recent: the last hours; None of an observation, which Overview does not show.
     """
     situation = assessment.situation
-    of = situation.stream, situation.driver, situation.steering
-    minimum = bounds_in_force(*of).minimum
-    pieces = {"state": overview.state(row, called(row), minimum, situation.driver)}
+    state = overview.state(row, called(row), situation.bounds.minimum, situation.driver)
+    pieces = {"state": state}
     if recent is not None:
         executors = situation.status.executors if situation.status else ()
         pieces |= {
