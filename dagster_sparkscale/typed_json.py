@@ -8,6 +8,7 @@ import json
 import reprlib
 from dataclasses import fields, is_dataclass
 from functools import cache
+from types import NoneType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -79,19 +80,27 @@ def _explain(error: ValidationError) -> str:
 
 def _check_numbers(value: Any, name: str) -> None:
     """Refuse numbers in JSON that no later arithmetic survives."""
-    if type(value) in (int, float):
+    if type(value) in _NUMBERS:
         if not abs(value) < _LARGEST:  # NaN is not, either
             raise Malformed(f"{name} = {reprlib.repr(value)}: must be a number of 64 bits")
     elif isinstance(value, tuple):
         for item in value:
-            _check_numbers(item, name)
-    elif is_dataclass(type(value)):
+            if type(item) not in _WITHOUT_NUMBERS:
+                _check_numbers(item, name)
+    else:
         for each in _names(type(value)):  # type: ignore[arg-type]  # a class is hashable
-            _check_numbers(getattr(value, each), each)
+            field = getattr(value, each)
+            if type(field) not in _WITHOUT_NUMBERS:
+                _check_numbers(field, each)
+
+
+_NUMBERS = (int, float)
+_WITHOUT_NUMBERS = (str, NoneType, bool)
+"""Most fields, for which a tick of a thousand streams has no call."""
 
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
     """The names of a dataclass's fields, kept: a tick needs them for every executor of every
-    stream."""
-    return tuple(each.name for each in fields(kind))
+    stream. None of another type."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()

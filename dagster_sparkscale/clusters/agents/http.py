@@ -75,12 +75,13 @@ class Connections:
         self._limit = idle
         # The one that has been idle for longest first, with the address that each leads to.
         self._idle: dict[Connection, Address] = {}
+        self._to: dict[Address, list[Connection]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close the connections that are kept open. The client can go on being used."""
         with self._lock:
-            idle, self._idle = self._idle, {}
+            idle, self._idle, self._to = self._idle, {}, {}
         for connection in idle:
             connection.close()
 
@@ -142,23 +143,28 @@ class Connections:
 
     def _take(self, address: Address) -> Connection | None:
         with self._lock:
+            if address not in self._to:
+                return None
             # The latest first: it is the least likely to have been closed over there.
-            for connection in reversed(self._idle):
-                if self._idle[connection] == address:
-                    del self._idle[connection]
-                    return connection
-        return None
+            return self._idle_no_more(self._to[address][-1])
 
     def _keep(self, address: Address, connection: Connection) -> None:
         """Keep it for the next call. Of too many, that goes that has been idle for longest: its
         driver may be gone, or have another address by now, and nobody will ask for it again."""
         with self._lock:
             self._idle[connection] = address
+            self._to.setdefault(address, []).append(connection)
             if len(self._idle) <= self._limit:
                 return
-            oldest = next(iter(self._idle))
-            del self._idle[oldest]
+            oldest = self._idle_no_more(next(iter(self._idle)))
         oldest.close()
+
+    def _idle_no_more(self, connection: Connection) -> Connection:
+        address = self._idle.pop(connection)
+        self._to[address].remove(connection)
+        if not self._to[address]:
+            del self._to[address]
+        return connection
 
 
 def _connection_to(address: Address) -> Connection:

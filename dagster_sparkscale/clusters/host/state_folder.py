@@ -5,6 +5,7 @@ one checkpoint.
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -70,5 +71,10 @@ class StateFolderCluster(SparkCluster):
     def state_path(self) -> Path:
         # Not the working directory if there is anything better: seen from another one, a stream
         # that runs would look as if it had never been started.
-        home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd()).expanduser()
-        return (home / Path(self.state_dir).expanduser()).absolute()
+        return _below(os.environ.get("DAGSTER_HOME") or os.getcwd(), self.state_dir)
+
+
+@lru_cache
+def _below(home: str, state_dir: str) -> Path:
+    # Kept: a tick asks for it several times for each stream.
+    return (Path(home).expanduser() / Path(state_dir).expanduser()).absolute()
