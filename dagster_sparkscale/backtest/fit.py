@@ -20,6 +20,8 @@ _MANY = 10_000
 """Tasks of a batch where no number is known, and a fluid explains its times: more than slots."""
 _MOST_TASKS = 400
 """Tasks up to which a number is looked for by which waves explain the times."""
+_BY_CHANCE = 2.0
+"""Logarithm of the likelihood by which two numbers of tasks may differ by chance."""
 _FOR_SERIAL = 3
 """Different numbers of executors that show a part which no executor shortens."""
 
@@ -93,7 +95,7 @@ def best_fit(rows: Sequence[Row], workload: Workload, before: Fit | None = None)
         _solved(groups, workload, tasks, True, False, len(rows))
         for tasks in ([None] if known else range(2, _MOST_TASKS + 1))
     ]
-    waves = min(options, key=lambda each: each.squares)
+    waves = _roundest(options)
     # Where the number of tasks is known, waves have no more in them than a fluid.
     best = waves if waves.squares < (1.0 if known else _CLEARLY) * plain.squares else plain
     if len({row.executors for row in rows}) < _FOR_SERIAL:
@@ -104,6 +106,22 @@ def best_fit(rows: Sequence[Row], workload: Workload, before: Fit | None = None)
     ]
     more = min(serial, key=lambda each: each.squares)
     return more if more.squares < _CLEARLY * best.squares else best
+
+
+def _roundest(options: Sequence[Fit]) -> Fit:
+    """The best of the models that differ by the number of tasks; of those which explain the rows as
+    well, so that chance may be between them, the one with the roundest number, as Spark's defaults
+    are and people choose them."""
+    best = min(options, key=lambda each: each.squares)
+    # The likelihood of normal errors falls with the squares to the power of half their number.
+    most = best.squares * math.exp(2 * _BY_CHANCE / best.rows)
+    alike = [each for each in options if each.squares <= most]
+    return min(alike, key=lambda each: (-_twos(each.tasks), each.squares))
+
+
+def _twos(tasks: int | None) -> int:
+    """The largest power of two that divides a number of tasks."""
+    return 0 if tasks is None else tasks & -tasks
 
 
 @dataclass(slots=True)
