@@ -36,6 +36,7 @@ def backtest(
     *,
     most_late: float = MOST_LATE,
     load: Load | None = None,
+    scale: float = 1.0,
     seed: int = 0,
 ) -> Study:
     """What the declared policy of a stream, and others, would have made of its load.
@@ -48,6 +49,7 @@ def backtest(
         most_late: percent of the time whose records may come too late: later than two batch
             intervals after they came.
         load: to be tried on in place of the recorded one.
+        scale: times the recorded load.
         seed: decides the noise.
 
     Raises:
@@ -63,7 +65,11 @@ def backtest(
         policy = policy_of(each, stream.autoscale) if isinstance(each, str) else each
         candidates.append(_candidate(in_python(policy), with_policy(stream, policy)))
     found = study(
-        *(minutes, stream.workload, candidates), most_late=most_late, load=load, seed=seed
+        *(minutes, stream.workload, candidates),
+        most_late=most_late,
+        load=load,
+        scale=scale,
+        seed=seed,
     )
     if isinstance(found, Uncalibrated):
         raise NoAdvice(f"{stream.name}: {found.reason}")

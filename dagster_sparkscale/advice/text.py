@@ -49,8 +49,6 @@ def _is(outcome: Outcome) -> str:
 def believed(study: Study) -> Iterator[str]:
     """How far the simulation is what was recorded, a line each."""
     replay = study.replay
-    if replay is None:
-        return
     known = replay.calibration
     yield (
         f"calibrated by {known.minutes} minutes of {span(study.seconds)} that are known; the "
@@ -76,7 +74,7 @@ def _off(errors: Errors) -> str:
 def rows(study: Study) -> list[tuple[str, ...]]:
     """The table below `COLUMNS`: what ran, each policy, and whoever knew the load."""
     found: list[tuple[str, ...]] = []
-    if study.replay is not None:
+    if study.recorded:
         ran, hours = study.replay.fixed, study.replay.executor_hours
         found.append(
             ("recorded", f"{ran.recorded_late:.2f} % of min", "", "", f"{hours:.1f}", "", "")
@@ -104,14 +102,13 @@ def _row(outcome: Outcome, declared: Outcome | None) -> tuple[str, ...]:
 
 def as_dict(stream: str, study: Study) -> dict[str, Any]:
     """All of it for JSON; what is not known is null."""
-    replay = study.replay
     return {
         "stream": stream,
         "conclusion": conclusion(stream, study),
         "refused": study.refused,
         "most_late_percent": study.most_late,
         "seconds": round(study.seconds),
-        "replay": None if replay is None else _replayed(replay),
+        "replay": _replayed(study.replay),
         "oracle_executor_hours": _short(study.oracle_hours),
         "policies": [_as_dict(each) for each in study.outcomes],
         "recommended": None if study.best is None else study.best.name,

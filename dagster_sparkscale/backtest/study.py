@@ -54,8 +54,8 @@ class Outcome:
 class Study:
     """What candidates have come to on one load."""
 
-    replay: Replay | None
-    """What ran, once more; None: on another load than the recorded one nothing ran."""
+    replay: Replay
+    """What ran, once more, on the recorded load."""
     application: Application
     parts: tuple[Stretch, ...]
     """The load, without its gaps."""
@@ -66,6 +66,8 @@ class Study:
     """In the order of the candidates; empty: `refused` says why none was tried."""
     most_late: float
     """Percent of the time whose records may come too late."""
+    recorded: bool = True
+    """Whether that is the recorded load, and no other."""
     refused: str | None = None
     """Why no advice is given, in words."""
 
@@ -93,6 +95,7 @@ def study(
     *,
     most_late: float,
     load: Load | None = None,
+    scale: float = 1.0,
     seed: int = 0,
 ) -> Study | Uncalibrated:
     """Try policies on what a stream's minutes say of its load.
@@ -102,24 +105,27 @@ def study(
         candidates: the first is what ran.
         most_late: percent of the time whose records may come too late.
         load: to try them on in place of the recorded one.
+        scale: times the recorded load.
         seed: decides the noise.
     """
     ran = candidates[0]
     replayed = replay(
         *(minutes, workload),
         bounds=ran.bounds,
-        policy=ran.decider() if load is None else None,
+        policy=ran.decider(),
         window=ran.interval,
         seed=seed,
     )
     if isinstance(replayed, Uncalibrated):
         return replayed
     known = replayed.calibration
-    parts = known.stretches if load is None else (_alone(load),)
-    found = Study(replayed, known.application, parts, None, (), most_late, replayed.refused)
+    parts = _scaled(known.stretches, scale) if load is None else (_alone(load),)
+    recorded = load is None and scale == 1
+    of = (replayed, known.application, parts)
+    found = Study(*of, None, (), most_late, recorded, replayed.refused)
     if found.refused is not None:
         return found
-    last = None if load is not None else _last(minutes, workload, ran)
+    last = None if load is not None else _last(minutes, workload, ran, scale)
     outcomes = tuple(
         _tried(each, known.application, parts, last, most_late, seed) for each in candidates
     )
@@ -132,14 +138,20 @@ def _alone(load: Load) -> Stretch:
     return Stretch(0.0, load, (), frozenset())
 
 
+def _scaled(parts: Sequence[Stretch], scale: float) -> tuple[Stretch, ...]:
+    return tuple(replace(part, load=part.load.scaled(scale)) for part in parts)
+
+
 def _last(
-    minutes: Sequence[Minute], workload: Workload, ran: Candidate
+    minutes: Sequence[Minute], workload: Workload, ran: Candidate, scale: float
 ) -> tuple[Application, Sequence[Stretch]] | None:
     """The last part of the load, and the application as the first part alone has it."""
     split = int(FITTED * len(minutes))
     fitted = calibrate(minutes[:split], workload, window=ran.interval, maximum=ran.bounds.maximum)
     rest = stretches(minutes[split:], workload, window=ran.interval, maximum=ran.bounds.maximum)
-    return (fitted.application, rest) if isinstance(fitted, Calibration) and rest else None
+    if not isinstance(fitted, Calibration) or not rest:
+        return None
+    return fitted.application, _scaled(rest, scale)
 
 
 def _tried(
@@ -200,14 +212,14 @@ def together(runs: Sequence[Run]) -> Measures:
 def _oracle_hours(
     application: Application, parts: Sequence[Stretch], candidates: Sequence[Candidate]
 ) -> float | None:
-    """Executor-hours of whoever knew the load, within the widest bounds of the candidates."""
-    most = [each.bounds.maximum for each in candidates]
-    if application.max_records is not None or None in most:
+    """Executor-hours of whoever knew the load, within the widest bounds that candidates have."""
+    most = [each.bounds.maximum for each in candidates if each.bounds.maximum is not None]
+    if application.max_records is not None or not most:
         return None
     bounds = replace(
         candidates[0].bounds,
         minimum=min(each.bounds.minimum for each in candidates),
-        maximum=max(number for number in most if number is not None),
+        maximum=max(most),
     )
     interval = min(each.interval for each in candidates)
     return sum(

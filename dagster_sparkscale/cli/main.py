@@ -12,6 +12,7 @@ from typing import Any
 import click
 import dagster as dg
 
+from dagster_sparkscale.cli.backtest import backtest_command, recommend
 from dagster_sparkscale.cli.changes import CHANGES
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.locations import NOT_LOADED
@@ -53,5 +54,8 @@ def main(context: click.Context) -> None:
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (status, doctor, logs, usage, receivers, *CHANGES, *STEERING):
+for command in (
+    *(status, doctor, logs, usage, receivers, backtest_command, recommend),
+    *(*CHANGES, *STEERING),
+):
     main.add_command(command)

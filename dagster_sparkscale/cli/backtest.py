@@ -1,0 +1,186 @@
+"""`backtest` and `recommend`: what other policies would have made of a stream's history."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from dagster_sparkscale.advice import text
+from dagster_sparkscale.advice.backtest import (
+    DAY,
+    DAYS,
+    MOST_LATE,
+    NoAdvice,
+    backtest,
+    minutes_of,
+)
+from dagster_sparkscale.advice.grid import policies_to_try
+from dagster_sparkscale.backtest.loads import Load, read_csv
+from dagster_sparkscale.backtest.study import Study
+from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.stream import Stream
+
+REFUSED, TOO_LATE = 3, 4
+"""Exit codes: no advice is given; the declared policy would have been later than it may be."""
+_PIPED = 160
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of both commands."""
+    for option in (
+        click.option("--seed", metavar="N", type=int, default=0, help="Decides the noise."),
+        click.option(
+            "--report",
+            metavar="FILE",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Write a picture with the curves, a PNG; needs the extra `report`.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="As JSON."),
+        click.option(
+            "--scale",
+            metavar="FACTOR",
+            type=Finite(0, min_open=True),
+            default=1.0,
+            help="Times the load. Default: 1.",
+        ),
+        click.option(
+            "--trace",
+            metavar="FILE",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="A load in place of the recorded one: CSV with seconds,records_per_second.",
+        ),
+        click.option(
+            "--most-late",
+            metavar="PERCENT",
+            type=Finite(0, 100),
+            default=MOST_LATE,
+            help="Of the time whose records may come too late. Default: 1.",
+        ),
+        click.option(
+            "--days",
+            metavar="DAYS",
+            type=Finite(0, min_open=True),
+            default=DAYS,
+            help="Of history. Default: 7.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("backtest")
+@click.argument("name", metavar="STREAM")
+@click.option(
+    "--policy",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    help="To be tried, such as capacity or ratio:scale_up_ratio=0.8,max_executors=12; several "
+    "times for several.",
+)
+@_options
+@on_a_target
+def backtest_command(where: Target, name: str, policies: tuple[str, ...], **options: Any) -> None:
+    """Try policies on a stream's history, beside the one that ran. Changes nothing.
+
+    What ran is replayed first: where the simulation is not what was recorded, no advice is given.
+    LATE is the share of the time whose records were in a batch that was done more than two batch
+    intervals after they came; LAST PART the same in the last 30 % of the history, simulated by what
+    the first 70 % say. Exit codes: 0 the declared policy is in time; 3 no advice; 4 it is too late.
+    """
+    _carry_out(where, name, lambda _: list(policies), **options)
+
+
+@click.command("recommend")
+@click.argument("name", metavar="STREAM")
+@_options
+@on_a_target
+def recommend(where: Target, name: str, **options: Any) -> None:
+    """Try many policies on a stream's history, and say which to declare. Changes nothing.
+
+    Tried are thresholds and windows of RatioPolicy and prices of CapacityPolicy. The cheapest that
+    is in time, in the last part as well, is recommended. Exit codes as of backtest.
+    """
+    _carry_out(where, name, policies_to_try, **options)
+
+
+def _carry_out(
+    where: Target,
+    name: str,
+    policies: Callable[[Stream], list[str]],
+    *,
+    days: float,
+    most_late: float,
+    trace: Path | None,
+    scale: float,
+    as_json: bool,
+    report: Path | None,
+    seed: int,
+) -> None:
+    stream = where.find(name).streams.by_name[name]
+    if report is not None:
+        drawn = _drawing()
+    try:
+        load = _load(trace, scale)
+        with instance_of_home() as instance:
+            minutes = minutes_of(instance, stream, time.time() - days * DAY)
+        found = backtest(
+            *(minutes, stream, policies(stream)),
+            most_late=most_late,
+            load=load,
+            scale=scale,
+            seed=seed,
+        )
+    except NoAdvice as error:
+        click.echo(f"no advice: {error}", err=True)
+        click.get_current_context().exit(REFUSED)
+    except (DeclarationError, ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(text.as_dict(name, found), indent=2))
+    else:
+        _show(name, found)
+    if report is not None:
+        drawn(name, found, report)
+    if found.refused is not None:
+        click.get_current_context().exit(REFUSED)
+    if text.is_late(found):
+        click.get_current_context().exit(TOO_LATE)
+
+
+def _load(trace: Path | None, scale: float) -> Load | None:
+    return None if trace is None else read_csv(trace).scaled(scale)
+
+
+def _drawing() -> Callable[[str, Study, Path], None]:
+    """What draws a report; asked for before anything is computed."""
+    try:
+        from dagster_sparkscale.advice.picture import draw
+    except ImportError as error:
+        raise click.ClickException(
+            f"--report: {error}: install the extra, pip install 'dagster-sparkscale[report]'"
+        ) from error
+    return draw
+
+
+def _show(name: str, study: Study) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PIPED)
+    console.print(text.conclusion(name, study), soft_wrap=True, markup=False, highlight=False)
+    for line in text.believed(study):
+        console.print(f"  {line}", soft_wrap=True, markup=False, highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, title in enumerate(text.COLUMNS):
+        table.add_column(title, justify="right" if 0 < number < len(text.COLUMNS) - 1 else "left")
+    for row in text.rows(study):
+        table.add_row(*row)
+    if study.outcomes:
+        console.print(table, markup=False)
