@@ -93,7 +93,7 @@ def best_fit(rows: Sequence[Row], workload: Workload, before: Fit | None = None)
     plain = _solved(groups, workload, None if known else _MANY, False, False, len(rows))
     options = [
         _solved(groups, workload, tasks, True, False, len(rows))
-        for tasks in ([None] if known else range(2, _MOST_TASKS + 1))
+        for tasks in ([None] if known else _told_apart(groups, workload))
     ]
     waves = _roundest(options)
     # Where the number of tasks is known, waves have no more in them than a fluid.
@@ -144,6 +144,18 @@ class _Group:
         self.p += weight * row.seconds
         self.rp += weight * row.records * row.seconds
         self.pp += weight * row.seconds**2
+
+
+def _told_apart(groups: Sequence[_Group], workload: Workload) -> list[int]:
+    """Numbers of tasks, of those that make as many waves on all numbers of executors the roundest:
+    nothing tells them apart but what a record costs."""
+    places = [each.executors * workload.slots - workload.pinned for each in groups]
+    found: dict[tuple[int, ...], int] = {}
+    for tasks in range(2, _MOST_TASKS + 1):
+        waves = tuple(-(-tasks // number) for number in places)
+        if _twos(tasks) > _twos(found.get(waves)):
+            found[waves] = tasks
+    return [*found.values()]
 
 
 def _grouped(rows: Sequence[Row], known: bool, before: Fit | None) -> list[_Group]:

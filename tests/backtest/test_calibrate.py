@@ -1,6 +1,7 @@
 """An application by a stream's own minutes."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -24,6 +25,7 @@ class Wavering(By):
         super().__init__(target)
 
 
+@cache
 def ran(load: Load | None = None, decider=None, ticks=None, **fields) -> Run:
     """Ten hours of a load that rises and falls, on executors that change."""
     app = application(**{"noise": 0.05} | fields)
@@ -127,7 +129,7 @@ def test_single_minutes_that_are_far_off_do_not_count():
 
 def test_minutes_of_a_long_interval_overlap_and_are_taken_once():
     run = ran(decider=Wavering(10))
-    ticks = [300.0 * number for number in range(1, 121)]
+    ticks = tuple(300.0 * number for number in range(1, 121))
     long = ran(decider=Always(), ticks=ticks)
     found = calibrated(run, [*run.minutes], window=300.0)
     assert found.minutes < 120
