@@ -39,7 +39,7 @@ def replayed(load: Load, policy=None, seed: int = 3, **fields) -> Replay | Uncal
     ids=["queues", "structured", "slow to start", "serial", "limited"],
 )
 def test_what_a_known_application_did_is_reproduced(fields):
-    found = replayed(daily(3000, 0.6), **fields)
+    found = replayed(daily(3000, 0.6, seconds=24_000), **fields)
     assert isinstance(found, Replay)
     assert found.refused is None
     for errors in (found.fixed, found.held_out):
@@ -53,7 +53,7 @@ def test_what_a_known_application_did_is_reproduced(fields):
 def test_a_cost_that_hangs_on_what_no_minute_has_is_refused():
     draws = random.Random(1)
     costs = tuple((300.0 * step, draws.choice([0.75, 1.0, 1.5])) for step in range(120))
-    found = replayed(daily(3000, 0.6), costs=costs)
+    found = replayed(daily(3000, 0.6, seconds=24_000), costs=costs)
     assert isinstance(found, Replay)
     assert found.refused is not None and found.refused.startswith("simulated on the recorded exec")
     assert found.fixed.ratio > 0.15
@@ -61,14 +61,14 @@ def test_a_cost_that_hangs_on_what_no_minute_has_is_refused():
 
 def test_a_cost_that_changes_at_the_end_is_found_by_the_part_that_was_held_out():
     # By all minutes together it would pass for noise.
-    found = replayed(daily(3000, 0.6), costs=((29_000.0, 1.6),))
+    found = replayed(daily(3000, 0.6, seconds=24_000), costs=((19_000.0, 1.6),))
     assert isinstance(found, Replay)
     assert found.held_out.ratio > 0.15
     assert found.refused is not None
 
 
 def test_another_policy_than_ran_is_refused():
-    found = replayed(daily(3000, 0.6), policy=By(lambda seen: 20))
+    found = replayed(daily(3000, 0.6, seconds=24_000), policy=By(lambda seen: 20))
     assert isinstance(found, Replay)
     assert found.refused is not None
     assert found.refused.startswith("simulated on the policy that ran, ")
@@ -76,7 +76,7 @@ def test_another_policy_than_ran_is_refused():
 
 
 def test_a_history_at_its_limit_is_refused():
-    found = replayed(daily(3000, 0.6), max_records=12_000)
+    found = replayed(daily(3000, 0.6, seconds=24_000), max_records=12_000)
     assert isinstance(found, Uncalibrated) or found.refused is not None
 
 
