@@ -23,7 +23,7 @@ class Measures:
     """Percent of the time whose records came too late: of the seconds in which late batches
     gathered theirs, and of those whose records were late without being done at the end."""
     longest_delay: float
-    """Seconds from when a record came until its batch was done, at most."""
+    """Seconds from when a record came until its batch was done, or until the end, at most."""
     executor_hours: float
     """One executor that is registered for one hour, whatever its cores."""
     rescales: int
@@ -32,27 +32,24 @@ class Measures:
     reversals: int
     """How often a change was of the other direction than the change before it."""
     most: int
-    """The largest number of executors that was asked for."""
+    """The largest number of executors that were registered."""
 
 
 def measures(run: Run) -> Measures:
     """What came of a run."""
-    bound = LATE * run.application.interval
     late = sum(batch.gathered for batch in run.batches if is_late(batch, run.application.interval))
     waited = run.seconds - run.undone_since
-    late += max(0.0, waited - bound)
+    late += max(0.0, waited - LATE * run.application.interval)
     steps = [each.target - each.requested for each in run.decisions]
     steps = [step for step in steps if step]
-    longest = max((batch.delay for batch in run.batches), default=0.0)
-    first = run.decisions[0].requested if run.decisions else run.changes[0][1]
     return Measures(
         late=100 * late / run.seconds,
-        longest_delay=max(longest, waited if waited > bound else 0.0),
+        longest_delay=max([waited, *(batch.delay for batch in run.batches)]),
         executor_hours=run.executor_seconds / 3600,
         rescales=len(steps),
         scale_ups=sum(step > 0 for step in steps),
         reversals=sum(one * other < 0 for one, other in pairwise(steps)),
-        most=max([first, *(each.target for each in run.decisions)]),
+        most=max(number for _, number in run.changes),
     )
 
 
@@ -82,7 +79,8 @@ def settling(run: Run, step: float, end: float | None = None) -> Settling:
 
     Args:
         step: when it was, seconds from the beginning.
-        end: until when it is looked at; None: the end of the run.
+        end: until when it is looked at, which is later than the next decision; None: the end of the
+            run.
     """
     end = run.seconds if end is None else end
     interval = run.application.interval
@@ -93,8 +91,8 @@ def settling(run: Run, step: float, end: float | None = None) -> Settling:
     ]
     after = [each for each in run.decisions if step <= each.at <= end]
     changes = [each for each in after if each.target != each.requested]
-    final = after[-1].target if after else run.changes[-1][1]
-    most = max((each.target for each in after), default=final)
+    final = after[-1].target
+    most = max(each.target for each in after)
     return Settling(
         late_for=max(late, default=step) - step,
         settled_after=max((each.at for each in changes), default=step) - step,

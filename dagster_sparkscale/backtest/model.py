@@ -111,7 +111,9 @@ class Application:
         if not self.waves:
             return max(largest, 1 / min(places, tasks))
         count = -(-tasks // places)
-        other = (tasks - self.skew) / (tasks - 1) / tasks if tasks > 1 else 0.0
+        if tasks == 1:
+            return 1.0
+        other = (tasks - self.skew) / (tasks - 1) / tasks
         # No slot is idle as long as others have more than one task to go.
         return max(count * other, (count - 1) / 2 * other + largest, 1 / min(places, tasks))
 
@@ -137,9 +139,7 @@ class Application:
         """Records per second that so many executors keep up with, without noise; 0 where the
         overhead takes the whole interval."""
         each = self.busy(1.0, executors, cost)
-        left = self.interval - self.overhead
-        if left <= 0 or math.isinf(each):
-            return 0.0
+        left = max(0.0, self.interval - self.overhead)
         return left / each / self.interval if each else math.inf
 
 

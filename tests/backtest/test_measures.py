@@ -1,10 +1,15 @@
 """What came of a run, in numbers."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale.backtest.loads import Load
-from dagster_sparkscale.backtest.measures import measures, settling
-from dagster_sparkscale.backtest.simulate import simulate
+from dagster_sparkscale.backtest.machine import Done
+from dagster_sparkscale.backtest.measures import Settling, measures, settling
+from dagster_sparkscale.backtest.simulate import Decided, Run, simulate
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from tests.backtest.simulated import BOUNDS, At, application, held
 
 
@@ -42,10 +47,75 @@ def test_a_change_back_is_a_reversal():
     assert (found.rescales, found.scale_ups, found.reversals, found.most) == (4, 3, 2, 9)
 
 
-def test_a_step_is_settled_with_the_last_change():
-    load = Load("l", 60.0, (1000.0,) * 5 + (4000.0,) * 15)
-    run = simulate(application(), load, At({6: 12, 9: 8}), BOUNDS)
-    found = settling(run, step=300)
-    assert (found.scale_ups, found.final, found.overshoot) == (1, 8, 0.5)
-    assert found.settled_after == 240
-    assert 60 < found.late_for < 240
+BATCH = Done(began=100.0, records=1, gathered=10.0, processing=5.0, delay=15.0, executors=4)
+
+
+def asked(at: float, before: int, target: int) -> Decided:
+    same = target == before
+    return Decided(at, before, Hold("enough") if same else ScaleTo(target, "too few"))
+
+
+def made_up(batches=(), decisions=(), **fields) -> Run:
+    """A run of 1000 s on 4 executors, of which nothing is known but this."""
+    plain = Run(
+        *(application(), Load("l", 60.0, (1.0,)), (), tuple(batches), 4000.0),
+        *(((0.0, 4),), tuple(decisions), 1000.0, 1000.0),
+    )
+    return replace(plain, **fields)
+
+
+class TestMeasures:
+    @pytest.mark.parametrize(("delay", "late"), [(20.0, 0.0), (20.001, 1.0), (99.0, 1.0)])
+    def test_a_batch_is_late_from_two_intervals_on(self, delay, late):
+        found = measures(made_up([BATCH._replace(delay=delay)]))
+        assert (found.late, found.longest_delay) == (late, delay)
+
+    @pytest.mark.parametrize(("undone", "late"), [(980.0, 0.0), (970.0, 1.0), (0.0, 98.0)])
+    def test_so_are_records_that_wait_at_the_end(self, undone, late):
+        found = measures(made_up(undone_since=undone))
+        assert (found.late, found.longest_delay) == (pytest.approx(late), 1000 - undone)
+
+    def test_changes_are_counted(self):
+        steps = [(4, 5), (5, 5), (5, 6), (6, 4), (4, 4), (4, 3), (3, 9), (9, 8)]
+        run = made_up(decisions=[asked(60.0 * at, *step) for at, step in enumerate(steps)])
+        found = measures(run)
+        assert (found.rescales, found.scale_ups, found.reversals) == (6, 3, 3)
+        assert run.rescales == 6
+
+    def test_the_most_are_of_those_that_came(self):
+        run = made_up(changes=((0.0, 4), (90.0, 7), (200.0, 2)), decisions=[asked(60, 4, 30)])
+        assert measures(run).most == 7
+
+
+class TestSettling:
+    LATE = BATCH._replace(delay=30.0)
+    HELD = asked(360, 4, 4)
+
+    def test_a_step_that_is_answered(self):
+        run = made_up(
+            [self.LATE._replace(began=at) for at in (290.0, 300.0, 340.0)],
+            [
+                asked(240, 4, 9),
+                asked(300, 9, 12),
+                asked(360, 12, 16),
+                asked(420, 16, 10),
+                asked(425, 10, 10),
+            ],
+        )
+        found = settling(run, 300.0, 430.0)
+        assert found == Settling(45.0, 120.0, scale_ups=2, overshoot=0.6, final=10)
+
+    def test_one_that_needs_nothing(self):
+        found = settling(made_up([BATCH], [self.HELD]), 300.0)
+        assert found == Settling(0.0, 0.0, scale_ups=0, overshoot=0.0, final=4)
+
+    def test_what_is_later_does_not_count(self):
+        later = [self.LATE._replace(began=at) for at in (295.0, 300.0, 396.0)]
+        run = made_up(later, [self.HELD, asked(400, 4, 5), asked(401, 5, 20)])
+        assert settling(run, 300.0, 400.0) == Settling(5.0, 100.0, 1, 0.0, 5)
+        assert settling(run, 300.0).final == 20
+        assert settling(run, 300.0).late_for == 101.0
+
+    def test_down_to_nothing(self):
+        run = made_up(decisions=[asked(360, 4, 6), asked(420, 6, 0)])
+        assert settling(run, 300.0).overshoot == math.inf

@@ -44,6 +44,12 @@ class TestWaves:
         assert even.share(1) <= skewed.share(1) <= even.share(1) * 1.03
         assert skewed.share(100) == pytest.approx(3 * even.share(100))
 
+    def test_the_largest_partition_is_in_the_middle_wave(self):
+        # Three waves of two tasks: one of the others, then half of the mass.
+        app = application(partitions=6, skew=3.0)
+        assert app.share(1) == pytest.approx(max(3 * 0.1, 0.1 + 0.5, 0.5))
+        assert application(partitions=2, skew=1.5).share(1) == pytest.approx(0.75)
+
     def test_of_a_fluid_the_largest_partition_is_the_bound(self):
         app = application(partitions=10, skew=3.0, waves=False)
         assert app.share(1) == 0.5
@@ -92,6 +98,10 @@ class TestSaturation:
         assert app.capacity(4, cost=2.0) == pytest.approx(app.capacity(4) / 2)
         assert app.capacity(0) == 0
         assert application(overhead=10.0).capacity(4) == 0
+        assert application(overhead=9.5).capacity(4) > 0
+        assert app.seconds(1000, 4, cost=2.0) == app.seconds(2000, 4)
+        assert app.busy(1000, 4) == app.busy(1000, 4, cost=1.0)
+        assert app.capacity(4) == app.capacity(4, cost=1.0)
         assert application(work=0.0).capacity(4) == math.inf
 
 
@@ -99,6 +109,8 @@ class TestSaturation:
     ("fields", "fault"),
     [
         ({"overhead": -1.0}, "overhead = -1.0: must be seconds, at least 0"),
+        ({"overhead": math.inf}, "overhead = inf: must be seconds, at least 0"),
+        ({"costs": ((0.0, math.inf),)}, "and factors above 0"),
         ({"work": math.nan}, "work = nan: must be seconds, at least 0"),
         ({"shards": 0}, "shards = 0: must be at least 1"),
         ({"partitions": 0}, "partitions = 0: must be at least 1"),
