@@ -5,7 +5,13 @@ from math import inf, sqrt
 from typing import Self
 
 from dagster_sparkscale.autoscale import rules
-from dagster_sparkscale.autoscale.capacity.learner import LEAST_MINUTES, MOST_ERROR, RENT, Known
+from dagster_sparkscale.autoscale.capacity.learner import (
+    LEAST_MINUTES,
+    MOST_ERROR,
+    RENT,
+    RENT_EACH,
+    Known,
+)
 from dagster_sparkscale.autoscale.capacity.sizing import Size
 from dagster_sparkscale.autoscale.steps import outstanding
 from dagster_sparkscale.declare.bounds import Bounds
@@ -77,9 +83,12 @@ class Sizing:
         target = bounds.aim(max(size.executors, most))
         if target >= requested:
             return Hold(f"{why}; {most} were needed a moment ago")
-        if self.known.spent < RENT:
+        rent = RENT + RENT_EACH * requested
+        if self.known.spent < rent:
             spent = f"{self.known.spent:.1f} executor-minutes"
-            return Hold(f"{why}; more than that have cost {spent} so far, and go from {RENT:g} on")
+            return Hold(
+                f"{why}; more than that have cost {spent} so far, and go from {rent:.0f} on"
+            )
         if seen.removing and requested <= staying:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
         return ScaleTo(target, f"{requested} -> {target}: {why}")

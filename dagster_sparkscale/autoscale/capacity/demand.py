@@ -62,7 +62,11 @@ def _mean(
     minute: Minute, before: Past | None, done: float, records: float, interval: float
 ) -> float | None:
     if minute.pending is not None:
-        return records / interval
+        came = records / interval
+        if minute.backlog is None or minute.pending < 2:
+            return came
+        # The batches that wait have the newest records.
+        return max(came, minute.backlog / ((minute.pending - 1) * interval))
     told = before is not None and (
         None not in (minute.backlog, before.backlog) or None not in (minute.lag, before.lag)
     )

@@ -15,10 +15,14 @@ from math import erfc, exp, log, sqrt
 _FIRST, _STEP, _LEVELS = 0.7, 1.04, 64
 LEVELS = tuple(_FIRST * _STEP**number for number in range(_LEVELS))
 """Capacity / forecast: from 0.7 to 8.3."""
+_LOGS = tuple(log(level) for level in LEVELS)
 _LOG_STEP, _LOG_FIRST = log(_STEP), log(_FIRST)
 
 _FAR = 3.5
 """Standard deviations of noise beyond which it makes no batch late."""
+_QUEUE = 2.6
+"""The decline with each standard deviation of room of the share of batches that are late for those
+before them: fitted to simulated batches whose times are lognormal."""
 _LOSS = 5.0
 _AFTER = 1.0
 """A minute that brings more than can be done makes minutes after it late as well: so many times the
@@ -38,16 +42,16 @@ def late_share(mean: float, peak: float, least: float, noise: float) -> Curve:
         least: the share of the minute that its peak had, at least: one of its batches.
         noise: relative standard deviation of processing times.
     """
-    reach = max(peak, mean * (1 + _FAR * noise))
+    reach = max(peak, mean * exp(_FAR * noise))
     below, end = bisect_left(LEVELS, mean), bisect_left(LEVELS, reach)
     other = max(0.0, (mean - least * peak) / (1 - least)) if least < 1 else mean
-    over = mean - other
+    over, log_mean = mean - other, log(mean) if mean > 0 else 0.0
     shares = [1.0 + min(_AFTER, _LOSS * (mean / level - 1)) for level in LEVELS[:below]]
-    for level in LEVELS[below:end]:
+    for level, log_level in zip(LEVELS[below:end], _LOGS[below:end], strict=True):
         share = over / (level - other) if level < peak else 0.0
-        z = (level / mean - 1) / noise
+        z = (log_level - log_mean) / noise
         if z < _FAR:
-            share = max(share, 0.5 * erfc(z * _ROOT_HALF) + exp(-2 * z * z))
+            share = max(share, 0.5 * (erfc(z * _ROOT_HALF) + exp(-_QUEUE * z)))
         shares.append(min(1.0, share))
     return (*shares, *_NONE[end:])
 

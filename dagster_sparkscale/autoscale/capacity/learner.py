@@ -1,8 +1,8 @@
 """What the capacity policy has learned of one stream, minute by minute. Pure."""
 
 from dataclasses import dataclass, replace
-from math import ceil, log, sqrt
-from typing import Self
+from math import ceil, inf, log, sqrt
+from typing import NamedTuple, Self
 
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand
 from dagster_sparkscale.autoscale.capacity.forecast import Came, Forecast
@@ -20,13 +20,25 @@ _PATIENCE = 2.5
 """Intervals from which on minutes are missing between two."""
 _OVERDUE = 1.5
 """Batch intervals from which on a batch in progress says how many records it has at least."""
-RENT = 2.0
-"""Executor-minutes that too many executors may cost before they go."""
+RENT, RENT_EACH = 2.0, 0.25
+"""Executor-minutes that too many executors may cost before they go, and for each that there is."""
 _RECENTLY = 3
 """Minutes of which the most executors that were wanted stay."""
 _NOISE_GAIN = 0.05
 """Share that a minute has of what is usual of processing times."""
+_PRIOR_ERROR = 0.0025
+_WHOLE = 0.9
+"""Share of an interval for which executors have been there when its batches ran on them."""
+_FAILED = 1.03
+"""Batch intervals of a batch from which on executors have failed to keep up."""
+_REMEMBERED = 3600.0
+"""Seconds for which that is remembered."""
+_AS_MUCH, _MORE = 0.97, 0.1
+"""From this share on of a load at which executors have failed, more are tried: so much more."""
+_WARY, _WARY_FOR = 4.0, 900.0
+"""Times its price that lateness has for so many seconds after a batch was late."""
 _LEAST_NOISE = 0.02
+"""The noise of processing times is no less than that."""
 _MARGIN = 0.8
 """How much better the other w has to predict before it is used."""
 
@@ -60,6 +72,16 @@ class Past:
 _NO_FORECAST, _NO_EVIDENCE = Forecast(), Evidence()
 
 
+class Failed(NamedTuple):
+    """Executors that did not keep up."""
+
+    executors: int
+    rate: float
+    """Records per second that came."""
+    at: int
+    """Seconds since the epoch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a stream by its minutes."""
@@ -84,6 +106,10 @@ class Known:
     """What came in the last minute; None: not known."""
     wanted: Size | None = None
     """What that and all else that is known ask for; None: not known."""
+    late_at: int | None = None
+    """When a batch was late last, seconds since the epoch."""
+    failed: Failed | None = None
+    """The last that did not, where that is not long ago."""
     spent: float = 0.0
     """Executor-minutes that more executors than wanted have cost since they were wanted."""
     wants: tuple[int, ...] = ()
@@ -117,42 +143,31 @@ class Known:
         batch = self.workload.batch_interval
         now = demand(minute, before, batch) if minute.state == "running" else None
         steady_since = self.steady_since if _is_certain(minute, before) else minute.at
-        now, measured = self._at_least(minute, now, steady_since), now is not None
-        tasks, told = self.tasks, self.told
+        measured = now is not None
+        now = self._at_least(minute, now, steady_since)
+        known = replace(self, last=Past.of(minute), now=now, steady_since=steady_since, wanted=None)
         if minute.shards:
-            told = True
             tasks = max(1, ceil(round(minute.shards * self.workload.tasks_per_shard, 6)))
+            known = replace(known, tasks=tasks, told=True)
+        if minute.delay is not None and minute.delay > 2 * batch:
+            known = replace(known, late_at=minute.at)
         if now is None:
-            interrupted = self._interrupted()
-            return replace(
-                interrupted,
-                last=Past.of(minute),
-                now=None,
-                wanted=None,
-                tasks=tasks,
-                steady_since=steady_since,
-            )
-        known = replace(
-            self, last=Past.of(minute), now=now, tasks=tasks, told=told, steady_since=steady_since
-        )
-        if not measured:
-            known = replace(known, wanted=known._size())
-            return known._rented(minute, before)
-        if (
-            minute.processing_ms
-            and now.records > 0
-            and minute.at - steady_since
-            >= 0.9 * self.interval + max(0.0, minute.processing_ms / 1000 - batch)
-        ):
-            assert minute.registered is not None
-            known = known._learned(
-                minute.processing_ms / 1000 / batch, now.records, minute.registered
-            )
-        known = replace(known, noise=known._noise(minute, now))
-        known = replace(known, forecast=self.forecast.after(now, known._came(minute, now)))
-        wanted = known._size()
-        known = replace(known, wanted=wanted)
+            return known._interrupted()
+        if measured:
+            known = known._measured(minute, now)
+        known = replace(known, wanted=known._size())
         return known._rented(minute, before)
+
+    def _measured(self, minute: Minute, now: Demand) -> Self:
+        """With a minute whose demand was measured."""
+        batch, known = self.workload.batch_interval, self
+        time = (minute.processing_ms or 0.0) / 1000
+        steady = minute.at - self.steady_since >= _WHOLE * self.interval + max(0.0, time - batch)
+        if steady and minute.registered and time > 0 and now.records > 0:
+            known = known._tried(time / batch, now, minute)
+            known = known._learned(time / batch, now.records, minute.registered)
+        known = replace(known, noise=known._noise(minute, now))
+        return replace(known, forecast=known.forecast.after(now, known._came(minute, now)))
 
     def _at_least(self, minute: Minute, now: Demand | None, steady_since: int) -> Demand | None:
         """The demand of a minute with what a batch in progress says of it: how long it has taken
@@ -175,6 +190,19 @@ class Known:
             return Demand(rate, rate, records, (minute.overdue - 1) * batch)
         return replace(now, mean=max(now.mean, rate), peak=max(now.peak, rate))
 
+    def _tried(self, time: float, now: Demand, minute: Minute) -> Self:
+        """With what this minute says of the executors that it ran on."""
+        assert minute.registered
+        failed = self.failed
+        if failed is not None and not 0 <= minute.at - failed.at < _REMEMBERED:
+            failed = None
+        overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
+        # As if each batch had gathered for one interval.
+        usual = now.mean * self.workload.batch_interval
+        if overhead + (time - overhead) * usual / now.records > _FAILED:
+            failed = Failed(minute.registered, now.mean, minute.at)
+        return replace(self, failed=failed)
+
     def _learned(self, time: float, records: float, executors: int) -> Self:
         known = self if self.told else self._with_evidence(time, records, executors)
         return known._fitted(time, records, executors)
@@ -184,11 +212,12 @@ class Known:
         overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
         if places <= 0 or time <= overhead:
             return self
-        evidence = self.evidence.after(places, (time - overhead) / records)
+        error = _PRIOR_ERROR if self.fluid is None else self.fluid.error
+        evidence = self.evidence.after(places, (time - overhead) / records, error)
         tasks = evidence.tasks
         if tasks == self.tasks:
             return replace(self, evidence=evidence)
-        return replace(self, evidence=evidence, tasks=tasks, waves=None, in_waves=True)
+        return replace(self, evidence=evidence, tasks=tasks, waves=None)
 
     def _fitted(self, time: float, records: float, executors: int) -> Self:
         found = {}
@@ -203,15 +232,18 @@ class Known:
                 Model.begun(time, records, w) if model is None else model.after(time, records, w)
             )
         fluid, waves = found.get("fluid", self.fluid), found.get("waves", self.waves)
+        if waves is not None and self.waves is None and self.fluid is not None:
+            waves = replace(waves, minutes=self.fluid.minutes, error=self.fluid.error)
         in_waves = self.in_waves
-        if fluid is not None and waves is not None:
+        if self.told and fluid is not None and waves is not None:
             here, other = (waves, fluid) if in_waves else (fluid, waves)
             if other.error < _MARGIN * here.error:
                 in_waves = not in_waves
         return replace(self, fluid=fluid, waves=waves, in_waves=in_waves)
 
     def _tasks(self, waves: bool) -> Tasks:
-        return Tasks(self.workload.slots, self.workload.pinned, self.tasks, waves)
+        known = self.tasks if waves or self.told else None
+        return Tasks(self.workload.slots, self.workload.pinned, known, waves)
 
     @property
     def model(self) -> Model | None:
@@ -252,10 +284,37 @@ class Known:
         if model is None or self.now is None:
             return None
         expected, curve = self.forecast.now
-        need = Need(max(expected.rate, self.now.mean), self.now.waiting, curve, self.price)
-        return size(
-            need, model.cost, self._tasks(model is self.waves), self.workload.batch_interval
-        )
+        rate = max(expected.rate, self.now.mean)
+        price = self.price
+        if self._is_wary:
+            price *= _WARY
+        need = Need(rate, self.now.waiting, curve, price, self._least(rate))
+        interval = self.workload.batch_interval
+        found = size(need, model.cost, self._tasks(model is self.waves), interval)
+        if (
+            found.catch_up == inf
+            and not self.told
+            and model is self.waves
+            and self.fluid is not None
+        ):
+            # How many tasks there are is only thought: where nothing helps by that, it is tried.
+            tried = size(need, self.fluid.cost, self._tasks(waves=False), interval)
+            return max(found, tried, key=lambda each: each.executors)
+        return found
+
+    @property
+    def _is_wary(self) -> bool:
+        """Whether a batch was late a while ago."""
+        if self.last is None or self.late_at is None:
+            return False
+        return 0 <= self.last.at - self.late_at < _WARY_FOR
+
+    def _least(self, rate: float) -> int:
+        """The fewest executors that are worth a try: more than have failed."""
+        failed = self.failed
+        if failed is None or rate < _AS_MUCH * failed.rate:
+            return 1
+        return failed.executors + max(1, round(_MORE * failed.executors))
 
     def _rented(self, minute: Minute, before: Past | None) -> Self:
         """What too many executors have cost."""

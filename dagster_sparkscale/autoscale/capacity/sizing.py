@@ -63,6 +63,8 @@ class Need:
     """The share of late time by capacity / rate."""
     price: float
     """Executor-minutes that a late minute costs."""
+    least: int = 1
+    """The fewest executors that are worth a try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
         # No number keeps up: as many as bring most of what can be had.
         found = _saturated(cost, tasks)
     else:
-        least = max(1, ceil(catch_up * _ALMOST))
+        least = max(need.least, ceil(catch_up * _ALMOST))
         found = _cheapest(least, need, cost, tasks, interval)
     capacity = cost.records(tasks.w(found)) / interval
     return Size(found, keep_up, catch_up, need.rate, capacity / found)

@@ -65,12 +65,13 @@ NUMBERS = (
 """The numbers of tasks that are thought of; the usual ones first."""
 _KEEP = 0.98
 """What is left of the evidence of one change after the next."""
-_CLEARLY = 0.5
-"""Share of the error of fluid work below which a number of tasks is believed."""
-_LEAST_CHANGES = 2.0
-"""Changes by which it is."""
+_CLEARLY = 12.0
+"""Noise variances by which the squared errors of what was believed exceed those of what is believed
+instead: a likelihood ratio of e^6."""
 _MOST, _JUDGED = 5, 2
 """Minutes before a change, and after it, that are compared."""
+_FAR = 0.25
+"""The largest squared error of one minute: beyond it something else has happened."""
 _OTHER_WORK = 0.25
 """Logarithm by which the work of a record changes at a time, from which on it is another one."""
 _UNLIKELY = 0.02
@@ -96,8 +97,8 @@ class Evidence:
     """The squared errors of each of `NUMBERS`."""
     fluid: float = 0.0
     """Squared errors of fluid work."""
-    changes: float = 0.0
-    """Changes that these are of."""
+    tasks: int | None = None
+    """The number of tasks that is believed; None: none, work is as good as fluid."""
     before: Stay | None = None
     now: Stay | None = None
 
@@ -105,11 +106,12 @@ class Evidence:
         """After minutes that are missing: the next stay is compared with none."""
         return replace(self, before=None, now=None)
 
-    def after(self, slots: int, time: float) -> Self:
+    def after(self, slots: int, time: float, noise: float) -> Self:
         """With one minute more on certain executors.
 
         Args:
             time: of a record, overhead apart; above 0.
+            noise: variance of its logarithm from minute to minute.
         """
         work, now, before = log(time), self.now, self.before
         if now is None or now.slots != slots:
@@ -124,7 +126,7 @@ class Evidence:
         known = replace(self, before=before, now=stay)
         if before is None or stay.minutes > _JUDGED:
             return known
-        return known._judged(before, work, slots)
+        return known._judged(before, work, slots)._believing(_CLEARLY * noise)
 
     def _judged(self, before: Stay, work: float, slots: int) -> Self:
         """With what a minute soon after a change says."""
@@ -132,19 +134,18 @@ class Evidence:
         weight = 1 / (1 / min(before.minutes, _MOST) + 1)
         errors = tuple(
             [
-                _KEEP * old + weight * min(1.0, (found - log(-(-n // slots) / -(-n // then))) ** 2)
+                _KEEP * old + weight * min(_FAR, (found - log(-(-n // slots) / -(-n // then))) ** 2)
                 for n, old in zip(NUMBERS, self.errors, strict=True)
             ]
         )
-        fluid = _KEEP * self.fluid + weight * min(1.0, (found - log(then / slots)) ** 2)
-        return replace(self, errors=errors, fluid=fluid, changes=_KEEP * self.changes + weight)
+        fluid = _KEEP * self.fluid + weight * min(_FAR, (found - log(then / slots)) ** 2)
+        return replace(self, errors=errors, fluid=fluid)
 
-    @property
-    def tasks(self) -> int | None:
-        """The number of tasks that is believed; None: none, work is as good as fluid."""
-        if self.changes < _LEAST_CHANGES:
-            return None
+    def _believing(self, clear: float) -> Self:
+        """With the number of tasks that is believed by all that is known."""
         least = min(self.errors)
-        if least >= _CLEARLY * self.fluid:
-            return None
-        return NUMBERS[self.errors.index(least)]
+        own = self.fluid if self.tasks is None else self.errors[NUMBERS.index(self.tasks)]
+        if own - min(least, self.fluid) < clear:
+            return self
+        best = None if self.fluid < least else NUMBERS[self.errors.index(least)]
+        return replace(self, tasks=best)
