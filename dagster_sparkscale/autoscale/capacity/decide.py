@@ -1,7 +1,7 @@
 """The decision of the capacity policy: by what a stream needs, or by R until it knows. Pure."""
 
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 from typing import Self
 
 from dagster_sparkscale.autoscale import rules
@@ -12,6 +12,7 @@ from dagster_sparkscale.autoscale.capacity.learner import (
     RENT_EACH,
     Known,
 )
+from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD
 from dagster_sparkscale.autoscale.capacity.sizing import Size
 from dagster_sparkscale.autoscale.steps import outstanding
 from dagster_sparkscale.declare.bounds import Bounds
@@ -71,18 +72,26 @@ class Sizing:
         assert size is not None and staying is not None and requested is not None
         why = self._sum(size)
         target = bounds.aim(size.executors)
+        if requested < target and size.keep_up <= requested and self.known.is_settling:
+            return Hold(f"{why}, but what {requested} bring is not known yet{outstanding(seen)}")
+        failed = self.known.failed
+        if target > requested and failed is not None and failed.in_vain:
+            brought = f"{failed.executors} were no faster than {failed.first}"
+            return Hold(f"{why}, but {brought}: it is not executors that it lacks")
         if target > requested:
             cut = _cut(size.executors, target, bounds)
             return ScaleTo(target, f"{requested} -> {target}{cut}: {why}")
         if target == requested:
             cut = _cut(size.executors, target, bounds)
             return Hold(f"{why}{cut}{outstanding(seen)}", pinned=size.executors > target)
-        if (against := self._against(seen)) is not None:
+        if (against := self._against(seen, size)) is not None:
             return Hold(f"{why}, but {against}")
         most = max(self.known.wants, default=0)
-        target = bounds.aim(max(size.executors, most))
-        if target >= requested:
+        if bounds.aim(max(size.executors, most)) >= requested:
             return Hold(f"{why}; {most} were needed a moment ago")
+        target = bounds.aim(max(size.executors, most, self._least_by_ratio(seen, bounds)))
+        if target >= requested:
+            return Hold(f"{why}, but R would be at 1 on fewer if they share all the work")
         rent = RENT + RENT_EACH * requested
         if self.known.spent < rent:
             spent = f"{self.known.spent:.1f} executor-minutes"
@@ -93,8 +102,18 @@ class Sizing:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
         return ScaleTo(target, f"{requested} -> {target}: {why}")
 
-    def _against(self, seen: Evaluation) -> str | None:
+    def _least_by_ratio(self, seen: Evaluation, bounds: Bounds) -> int:
+        """The fewest executors on which batches fit into their interval even if these share all
+        that a batch takes beside its usual overhead: no model is trusted further at a time."""
+        assert seen.staying is not None
+        shared = max(0.0, (seen.ratio or 0.0) - PRIOR_OVERHEAD) / (1 - PRIOR_OVERHEAD)
+        pinned = min(bounds.pinned, seen.staying)
+        return ceil(pinned + (seen.staying - pinned) * shared)
+
+    def _against(self, seen: Evaluation, size: Size) -> str | None:
         """What is against fewer executors, in words; None: nothing."""
+        if size.keep_up == inf:
+            return "fewer would be later still"
         known = self.known
         interval = known.workload.batch_interval
         if seen.overdue is not None:

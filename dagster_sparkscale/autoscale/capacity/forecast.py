@@ -62,9 +62,9 @@ class Judged:
     def after(self, expected: Expected, came: "tuple[Came, ...]") -> Self:
         """With one forecast more of which it is known what came after."""
         rate = expected.rate
-        mean = max(each.mean for each in came) / rate
-        peak = max(each.peak for each in came) / rate
-        share = late_share(mean, peak, min(each.least for each in came), came[-1].noise)
+        shares = [late_share(e.mean / rate, e.peak / rate, e.least, e.noise) for e in came]
+        share = tuple([sum(each) / len(came) for each in zip(*shares, strict=True)])
+        mean = sum(each.mean for each in came) / rate / len(came)
         off = log(max(mean, 0.01)) - self.bias
         bias = self.bias + _VARIANCE_GAIN * off
         variance = self.variance + _VARIANCE_GAIN * (off * off - self.variance)

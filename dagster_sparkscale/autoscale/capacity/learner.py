@@ -1,7 +1,7 @@
 """What the capacity policy has learned of one stream, minute by minute. Pure."""
 
 from dataclasses import dataclass, replace
-from math import ceil, inf, log, sqrt
+from math import ceil, log, sqrt
 from typing import NamedTuple, Self
 
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand
@@ -33,10 +33,16 @@ _FAILED = 1.03
 """Batch intervals of a batch from which on executors have failed to keep up."""
 _REMEMBERED = 3600.0
 """Seconds for which that is remembered."""
+_AS_SLOW = 0.9
+"""Share of the time of a record at which twice as many executors are no faster."""
+_MOST_TIMES = 2.2
+"""Times the first number that failed, up to which more are tried whatever the model says."""
 _AS_MUCH, _MORE = 0.97, 0.1
 """From this share on of a load at which executors have failed, more are tried: so much more."""
+_VERY_LATE = 2.5
+"""Batch intervals after which no batch is done for the noise of processing times alone."""
 _WARY, _WARY_FOR = 4.0, 900.0
-"""Times its price that lateness has for so many seconds after a batch was late."""
+"""Times its price that lateness has for so many seconds after a batch was very late."""
 _LEAST_NOISE = 0.02
 """The noise of processing times is no less than that."""
 _MARGIN = 0.8
@@ -75,11 +81,18 @@ _NO_FORECAST, _NO_EVIDENCE = Forecast(), Evidence()
 class Failed(NamedTuple):
     """Executors that did not keep up."""
 
+    first: int
+    """The number with which that began."""
+    each: float
+    """The time of a record on it, overhead apart."""
     executors: int
+    """The last number that did not."""
     rate: float
     """Records per second that came."""
     at: int
     """Seconds since the epoch."""
+    in_vain: bool
+    """Whether twice as many were no faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,7 @@ class Known:
     wanted: Size | None = None
     """What that and all else that is known ask for; None: not known."""
     late_at: int | None = None
-    """When a batch was late last, seconds since the epoch."""
+    """When a batch was very late last, seconds since the epoch; None: none was."""
     failed: Failed | None = None
     """The last that did not, where that is not long ago."""
     spent: float = 0.0
@@ -149,7 +162,7 @@ class Known:
         if minute.shards:
             tasks = max(1, ceil(round(minute.shards * self.workload.tasks_per_shard, 6)))
             known = replace(known, tasks=tasks, told=True)
-        if minute.delay is not None and minute.delay > 2 * batch:
+        if minute.delay is not None and minute.delay > _VERY_LATE * batch:
             known = replace(known, late_at=minute.at)
         if now is None:
             return known._interrupted()
@@ -197,10 +210,15 @@ class Known:
         if failed is not None and not 0 <= minute.at - failed.at < _REMEMBERED:
             failed = None
         overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
+        each = (time - overhead) / now.records
         # As if each batch had gathered for one interval.
-        usual = now.mean * self.workload.batch_interval
-        if overhead + (time - overhead) * usual / now.records > _FAILED:
-            failed = Failed(minute.registered, now.mean, minute.at)
+        if overhead + each * now.mean * self.workload.batch_interval > _FAILED:
+            executors = minute.registered
+            first, at_first, in_vain = executors, each, False
+            if failed is not None and failed.first < executors:
+                first, at_first = failed.first, failed.each
+                in_vain = executors >= 2 * first and each >= _AS_SLOW * at_first
+            failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
         return replace(self, failed=failed)
 
     def _learned(self, time: float, records: float, executors: int) -> Self:
@@ -242,8 +260,10 @@ class Known:
         return replace(self, fluid=fluid, waves=waves, in_waves=in_waves)
 
     def _tasks(self, waves: bool) -> Tasks:
-        known = self.tasks if waves or self.told else None
-        return Tasks(self.workload.slots, self.workload.pinned, known, waves)
+        tasks = self.tasks if waves or self.told else None
+        # How many there are is only thought until places for twice as many have been tried.
+        sure = self.told or (tasks is not None and self.evidence.most >= 2 * tasks)
+        return Tasks(self.workload.slots, self.workload.pinned, tasks, waves, sure)
 
     @property
     def model(self) -> Model | None:
@@ -289,22 +309,17 @@ class Known:
         if self._is_wary:
             price *= _WARY
         need = Need(rate, self.now.waiting, curve, price, self._least(rate))
-        interval = self.workload.batch_interval
-        found = size(need, model.cost, self._tasks(model is self.waves), interval)
-        if (
-            found.catch_up == inf
-            and not self.told
-            and model is self.waves
-            and self.fluid is not None
-        ):
-            # How many tasks there are is only thought: where nothing helps by that, it is tried.
-            tried = size(need, self.fluid.cost, self._tasks(waves=False), interval)
-            return max(found, tried, key=lambda each: each.executors)
-        return found
+        tasks = self._tasks(model is self.waves)
+        return size(need, model.cost, tasks, self.workload.batch_interval)
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether executors came or went within the last minute."""
+        return self.last is not None and self.steady_since == self.last.at
 
     @property
     def _is_wary(self) -> bool:
-        """Whether a batch was late a while ago."""
+        """Whether a batch was very late a while ago."""
         if self.last is None or self.late_at is None:
             return False
         return 0 <= self.last.at - self.late_at < _WARY_FOR
@@ -314,7 +329,8 @@ class Known:
         failed = self.failed
         if failed is None or rate < _AS_MUCH * failed.rate:
             return 1
-        return failed.executors + max(1, round(_MORE * failed.executors))
+        more = failed.executors + max(1, round(_MORE * failed.executors))
+        return more if more <= _MOST_TIMES * failed.first else 1
 
     def _rented(self, minute: Minute, before: Past | None) -> Self:
         """What too many executors have cost."""

@@ -22,6 +22,8 @@ from typing import NamedTuple, Self
 
 PRIOR_OVERHEAD = 0.08
 """a before anything is known, in batch intervals."""
+_SURE_OF_A, _SURE_OF_B1, _SURE_OF_B2 = 4.0, 1.0, 0.05
+"""Minutes that the prior of each counts for, about: a as above, no b1, and b2 the rest."""
 _HALF_LIFE = 25.0
 """Minutes after which what a minute says of a, b1 and b2 counts half."""
 _WORK_HALF_LIFE = 5.0
@@ -110,8 +112,7 @@ class Model:
             records: of a batch on average; above 0.
         """
         per = max(time - PRIOR_OVERHEAD, 0.5 * time)
-        # Precisions in units of a minute's: a is known to 0.05, b1 is 0 to 0.1 of the whole.
-        prior = (0.5, 0.25 / per**2, 0.02 / per**2, per)
+        prior = (_SURE_OF_A, _SURE_OF_B1 / per**2, _SURE_OF_B2 / per**2, per)
         overhead = PRIOR_OVERHEAD * prior[0]
         empty = cls(
             records=records,

@@ -13,6 +13,8 @@ from dagster_sparkscale.autoscale.capacity.model import Cost
 
 DRAIN = 30.0
 """Seconds within which what waits is done."""
+_CATCHING_UP = 2.0
+"""Times the executors that keep up, for what waits where no number does it in time."""
 _ALMOST = 1 - 1e-9
 
 
@@ -28,13 +30,15 @@ class Tasks:
     """Tasks of a batch; None: not known."""
     waves: bool = False
     """Whether they come in waves."""
+    sure: bool = True
+    """Whether it is known that more places than tasks bring nothing."""
 
     def w(self, executors: int) -> float:
         """The share of the work that lies on the longest path; inf: nobody works."""
         places = executors * self.slots - self.pinned
         if places <= 0:
             return inf
-        if self.tasks is None:
+        if self.tasks is None or (places > self.tasks and not self.sure):
             return 1 / places
         if self.waves:
             return -(-self.tasks // places) / self.tasks
@@ -43,9 +47,10 @@ class Tasks:
     def executors(self, w: float) -> float:
         """Executors with which the longest path is no more than `w`, whole ones where tasks come in
         waves; inf: there are no such."""
-        if w <= 0 or (self.tasks is not None and w * self.tasks < _ALMOST):
+        beyond = self.tasks is not None and w * self.tasks < _ALMOST
+        if w <= 0 or (beyond and self.sure):
             return inf
-        if self.waves and self.tasks is not None:
+        if self.waves and self.tasks is not None and not beyond:
             places = -(-self.tasks // max(1, floor(w * self.tasks / _ALMOST)))
             return -(-(places + self.pinned) // self.slots)
         return (1 / w + self.pinned) / self.slots
@@ -90,8 +95,11 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
     keep_up = _needed(need.rate, cost, tasks, interval)
     catch_up = _needed(need.rate * (1 + need.waiting / DRAIN), cost, tasks, interval)
     if catch_up == inf:
-        # No number keeps up: as many as bring most of what can be had.
+        # As many as bring most of what can be had; or more, where it is only thought that these do.
         found = _saturated(cost, tasks)
+        if keep_up < inf:
+            found = min(found, ceil(_CATCHING_UP * keep_up))
+        found = max(found, need.least)
     else:
         least = max(need.least, ceil(catch_up * _ALMOST))
         found = _cheapest(least, need, cost, tasks, interval)
@@ -137,12 +145,10 @@ def _cheapest(least: int, need: Need, cost: Cost, tasks: Tasks, interval: float)
             best, best_sum = executors, total
         if late <= 0:
             break
-        if tasks.waves and tasks.tasks is not None:
-            fewer = round(w * tasks.tasks) - 1
-            if fewer < 1:
-                break
-            executors = ceil(tasks.executors(fewer / tasks.tasks))
-        elif tasks.tasks is not None and w * tasks.tasks <= 1:
+        waves = 0 if tasks.tasks is None else round(w * tasks.tasks)
+        if tasks.waves and waves > 1 and tasks.tasks is not None:
+            executors = ceil(tasks.executors((waves - 1) / tasks.tasks))
+        elif tasks.sure and tasks.tasks is not None and w * tasks.tasks <= 1:
             break
         else:
             executors += 1

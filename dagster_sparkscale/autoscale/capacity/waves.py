@@ -97,8 +97,12 @@ class Evidence:
     """The squared errors of each of `NUMBERS`."""
     fluid: float = 0.0
     """Squared errors of fluid work."""
+    flat: float = 0.0
+    """Squared errors of work that no executor shares."""
     tasks: int | None = None
     """The number of tasks that is believed; None: none, work is as good as fluid."""
+    most: int = 0
+    """The most places that were tried."""
     before: Stay | None = None
     now: Stay | None = None
 
@@ -123,7 +127,7 @@ class Evidence:
             minutes = now.minutes + 1
             mean = now.work + (work - now.work) / min(minutes, _MOST)
             stay = Stay(slots, mean, minutes)
-        known = replace(self, before=before, now=stay)
+        known = replace(self, before=before, now=stay, most=max(self.most, slots))
         if before is None or stay.minutes > _JUDGED:
             return known
         return known._judged(before, work, slots)._believing(_CLEARLY * noise)
@@ -139,11 +143,15 @@ class Evidence:
             ]
         )
         fluid = _KEEP * self.fluid + weight * min(_FAR, (found - log(then / slots)) ** 2)
-        return replace(self, errors=errors, fluid=fluid)
+        flat = _KEEP * self.flat + weight * min(_FAR, found**2)
+        return replace(self, errors=errors, fluid=fluid, flat=flat)
 
     def _believing(self, clear: float) -> Self:
         """With the number of tasks that is believed by all that is known."""
         least = min(self.errors)
+        if self.flat - least < clear:
+            # What executors do not share says as much: the model has a cost for that.
+            return replace(self, tasks=None)
         own = self.fluid if self.tasks is None else self.errors[NUMBERS.index(self.tasks)]
         if own - min(least, self.fluid) < clear:
             return self
