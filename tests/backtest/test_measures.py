@@ -103,7 +103,7 @@ class TestSettling:
             ],
         )
         found = settling(run, 300.0, 430.0)
-        assert found == Settling(45.0, 120.0, scale_ups=2, overshoot=0.6, final=10)
+        assert found == Settling(45.0, 120.0, scale_ups=2, overshoot=pytest.approx(0.6), final=10)
 
     def test_one_that_needs_nothing(self):
         found = settling(made_up([BATCH], [self.HELD]), 300.0)
