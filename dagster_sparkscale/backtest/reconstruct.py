@@ -118,18 +118,18 @@ def _stretch(minutes: Sequence[Minute], workload: Workload, maximum: int | None)
         failed = (minute.failed or 0) if minute.pending is not None else 0
         came = records * (minute.completed + failed)
         if minute.lag is None and minute.pending is None:
-            came += (minute.backlog or 0) - (last.backlog or 0)
+            came = max(0.0, came + (minute.backlog or 0) - (last.backlog or 0))
         if until - since < interval / 2:
             # Ticks are not in step with batches: what belongs together is put together.
-            knots[-1] = (since, before + max(0.0, came))
+            knots[-1] = (since, before + came)
             continue
-        knots += _shaped(since, until, before, max(0.0, came), minute, interval)
+        knots += _shaped(since, until, before, came, minute, interval)
     began_at, ended = knots[0][0], knots[-1][0]
     steps = int((ended - began_at) / interval + 1e-6)
     if steps < LEAST:
         return None
     counts = [_at(knots, began_at + step * interval) for step in range(steps + 1)]
-    rates = tuple(max(0.0, after - before) / interval for before, after in pairwise(counts))
+    rates = tuple((after - before) / interval for before, after in pairwise(counts))
     doubtful = frozenset(minute.at for minute in minutes if _is_doubtful(minute, interval, maximum))
     return Stretch(began_at, Load("recorded", interval, rates), tuple(minutes), doubtful)
 
@@ -155,11 +155,12 @@ def _shaped(
     peak = minute.peak_rate or 0.0
     if not came or peak <= 1.02 * mean or seconds < 2 * interval:
         return [end]
-    full = came / peak if peak >= _BURST * mean else interval
-    full = min(full, came / peak)
+    full = came / peak
+    if peak < _BURST * mean:
+        full = min(full, interval)
     # Full batches are whole ones.
     earlier = (seconds - full) / 2 // interval * interval
-    rest = (came - full * peak) * earlier / (seconds - full) if seconds > full else 0.0
+    rest = (came - full * peak) * earlier / (seconds - full)
     begins = since + earlier
     return [(begins, before + rest), (begins + full, before + rest + full * peak), end]
 
@@ -169,9 +170,7 @@ def _at(knots: Sequence[tuple[float, float]], moment: float) -> float:
     index = bisect_right(knots, (moment, float("inf")))
     if index >= len(knots):
         return knots[-1][1]
-    (since, before), (until, after) = knots[max(0, index - 1)], knots[index]
-    if until <= since:
-        return after
+    (since, before), (until, after) = knots[index - 1], knots[index]
     return before + (after - before) * (moment - since) / (until - since)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.backtest.loads import Load, constant
 from dagster_sparkscale.backtest.reconstruct import LEAST, per_batch, stretches, thinned
 from dagster_sparkscale.backtest.simulate import Run, simulate
+from dagster_sparkscale.observe.minutes import Minute
 from tests.backtest.simulated import BOUNDS, At, application, daily
 
 BEGAN = 1_000_000.0
@@ -177,3 +178,111 @@ def test_the_records_of_a_batch():
     assert per_batch(replace(minute, input_rate=0)) == 0
     for name in ("completed", "input_rate", "processing_ms", "processed_rate"):
         assert per_batch(replace(minute, **{name: None})) is None
+
+
+def made(at: float, records: float, **fields) -> Minute:
+    """A minute of batches of 10 s that took 2 s, of so many records each."""
+    plain = Minute(
+        *(int(BEGAN + at), "running", 1),
+        ratio=0.2,
+        registered=4,
+        requested=4,
+        processing_ms=2000,
+        input_rate=records / 10,
+        processed_rate=records / 2,
+        completed=6,
+        pending=1,
+    )
+    return replace(plain, **fields)
+
+
+def rates_of(minutes) -> list[float]:
+    """The reconstructed records per second of each batch interval."""
+    (stretch,) = stretches(minutes, application().workload)
+    return [round(rate, 6) for rate in stretch.load.rates]
+
+
+class TestByHand:
+    """Minutes that were written by hand, of which the second one alone is of interest."""
+
+    REST = tuple(made(60.0 * number, 1000) for number in range(2, 13))
+
+    def test_the_batches_of_a_minute_are_those_of_its_intervals(self):
+        minutes = [made(0, 1), made(60, 3000), *self.REST]
+        assert rates_of(minutes) == [300] * 6 + [100] * 66
+        (stretch,) = stretches(minutes, application().workload)
+        # One batch was pending when the first minute was over.
+        assert stretch.began_at == BEGAN - 10
+
+    def test_batches_that_are_pending_come_with_later_minutes(self):
+        # Three of those that were due wait; in the next minute nine are done.
+        minutes = [
+            made(0, 1),
+            *(made(60, 3000, completed=3, pending=4), made(120, 2000, completed=9)),
+            *self.REST[1:],
+        ]
+        assert rates_of(minutes) == [300] * 3 + [200] * 9 + [100] * 60
+
+    def test_a_minute_without_a_batch_has_what_later_ones_bring(self):
+        nothing = made(60, 0, completed=0, processing_ms=None, pending=7)
+        minutes = [made(0, 1), nothing, made(120, 2000, completed=12), *self.REST[1:]]
+        assert rates_of(minutes) == [200] * 12 + [100] * 60
+
+    def test_a_batch_of_dstreams_that_failed_had_records_too(self):
+        minutes = [made(0, 1), made(60, 3000, completed=4, failed=2), *self.REST]
+        assert rates_of(minutes) == [300] * 6 + [100] * 66
+
+    def test_a_failure_of_structured_streaming_took_none(self):
+        plain = [replace(each, pending=None) for each in (made(0, 1), *self.REST)]
+        failed = made(60, 3000, pending=None, failed=2)
+        assert rates_of([plain[0], failed, *plain[1:]]) == [300] * 6 + [100] * 66
+
+    def test_a_backlog_that_grows_has_come_as_well(self):
+        plain = [replace(each, pending=None, backlog=6000) for each in self.REST]
+        minutes = [
+            made(0, 1, pending=None, backlog=0),
+            made(60, 3000, pending=None, backlog=6000),
+            *plain,
+        ]
+        assert rates_of(minutes) == [400] * 6 + [100] * 66
+        # One that shrinks by more than was done can't be: what came is nothing, not less.
+        minutes[0] = replace(minutes[0], backlog=90_000)
+        assert rates_of(minutes) == [0] * 6 + [100] * 66
+
+    def test_by_a_lag_it_came_so_much_earlier(self):
+        lagging = made(60, 3000, lag=30)
+        rest = [replace(each, lag=30) for each in self.REST]
+        # 18,000 records came within 30 s.
+        assert rates_of([made(0, 1, lag=0), lagging, *rest]) == [600] * 3 + [100] * 66
+        # With a lag the backlog counts no second time.
+        structured = [replace(each, pending=None, backlog=99) for each in (lagging, *rest)]
+        first = made(0, 1, lag=0, pending=None, backlog=0)
+        assert rates_of([first, *structured]) == [600] * 3 + [100] * 66
+
+    def test_a_batch_longer_than_its_interval_began_some_time_before(self):
+        (stretch,) = stretches(
+            [replace(made(0, 1, processing_ms=20_000), pending=None)]
+            + [replace(each, pending=None) for each in self.REST],
+            application().workload,
+        )
+        assert stretch.began_at == BEGAN - 30
+
+    def test_the_fullest_batch_is_in_the_middle(self):
+        minutes = [made(0, 1), made(60, 1000, peak_rate=125), *self.REST]
+        assert rates_of(minutes)[:7] == [95, 95, 125, 95, 95, 95, 100]
+
+    def test_a_burst_is_as_long_as_it_must_be(self):
+        minutes = [made(0, 1), made(60, 1000, peak_rate=150), *self.REST]
+        assert rates_of(minutes)[:7] == [0, 150, 150, 150, 150, 0, 100]
+        minutes[1] = made(60, 1000, peak_rate=300)
+        assert rates_of(minutes)[:7] == [0, 0, 300, 300, 0, 0, 100]
+
+    def test_a_peak_that_is_none_changes_nothing(self):
+        for peak in (None, 90.0, 102.0):
+            minutes = [made(0, 1), made(60, 1000, peak_rate=peak), *self.REST]
+            assert rates_of(minutes)[:6] == [100] * 6
+
+    def test_two_ticks_at_once_are_one(self):
+        minutes = [made(0, 1), made(60, 3000), made(62, 500, completed=1), *self.REST]
+        records = sum(rates_of(minutes)) * 10
+        assert records == pytest.approx(6 * 3000 + 500 + 11 * 6000, rel=0.01)
