@@ -20,6 +20,7 @@ BENCHMARKS = (
     "state",
     "backpressure",
     "receivers",
+    "policies",
     "policies_live",
     "suite",
 )

@@ -20,15 +20,15 @@ from pathlib import Path
 from benchmarks.figures import Figure
 
 RESULTS = Path(__file__).parent / "results.csv"
-KNOB = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 400.0, 1000.0)
+KNOB = (10.0, 20.0, 40.0, 100.0, 200.0, 400.0)
 """Prices of lateness that are drawn."""
 
 
 def measure() -> list[Figure]:
     from benchmarks.policies import playing, plot, results, search
-    from benchmarks.policies.contestants import CAPACITY, CONTESTANTS, named
+    from benchmarks.policies.contestants import CAPACITY, CONTESTANTS
     from benchmarks.policies.front import points
-    from benchmarks.policies.loads import GROUPS, cases
+    from benchmarks.policies.loads import cases
 
     found, tuned = cases(), search.tuned()
     hours = playing.oracles(case.name for case in found)
@@ -43,28 +43,24 @@ def measure() -> list[Figure]:
         for case in found
     }
     reported = playing.of("report")
-    knob = [
-        [
-            playing.entry(
-                CAPACITY, {**named(CAPACITY).default, "price_of_lateness": price}, each.name
-            )
-            for each in reported
-        ]
+    at_price = {
+        (price, case.name): playing.entry(CAPACITY, {"price_of_lateness": price}, case.name)
         for price in KNOB
-    ]
-    wanted = {*entries.values(), *(each for of in knob for each in of)}
-    rows = playing.rows(sorted(wanted, key=str), hours)
+        for case in reported
+    }
+    rows = playing.rows(sorted({*entries.values(), *at_price.values()}, key=str), hours)
     played = [
         results.Result(label, case, rows[entries[label, case.name]])
         for label in settings
         for case in found
     ]
-    by_price = [
-        points([(case, rows[each]) for case, each in zip(reported, of, strict=True)]) for of in knob
-    ]
-    plot.draw(played, {group: [of[group] for of in by_price] for group in GROUPS})
+    knob = {
+        price: points([(case, rows[at_price[price, case.name]]) for case in reported])
+        for price in KNOB
+    }
+    plot.draw(played, knob)
     RESULTS.write_text(results.as_csv(played))
     for half in results.HALVES:
         print(results.table(played, half), end="\n\n")
     print(results.moves(played), end="\n\n")
-    return results.figures(played, settings)
+    return results.figures(played, settings, knob)

@@ -1,13 +1,13 @@
 """The front as a picture: what is late against what it costs, by the group of loads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.policies.contestants import CAPACITY, CONTESTANTS
 from benchmarks.policies.front import Point
 from benchmarks.policies.loads import GROUPS, Group
-from benchmarks.policies.results import DEFAULT, GOALS, TUNED, Result, label, mean
+from benchmarks.policies.results import DEFAULT, GOALS, TUNED, Knob, Result, label, mean
 
 PICTURE = Path(__file__).parents[2] / "docs" / "policies.png"
 _TITLES: dict[Group, str] = {
@@ -21,14 +21,10 @@ _MOST_COST = 4.5
 
 def draw(
     results: Sequence[Result],
-    knob: Mapping[Group, Sequence[Point]],
+    knob: Knob,
     path: Path = PICTURE,
 ) -> None:
-    """Draw the loads that were not tuned on.
-
-    Args:
-        knob: where CapacityPolicy is at other prices, the lowest first.
-    """
+    """Draw the loads that were not tuned on."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -48,7 +44,7 @@ def draw(
             axis.plot(*_drawn(points[:1]), marker, color=colour, fillstyle="none")
             (handles[contestant.name],) = axis.plot(*_drawn(points[1:]), marker, color=colour)
         (handles[f"{CAPACITY}, by its price"],) = axis.plot(
-            *_drawn(knob[group]), "k.-", linewidth=1.5
+            *_drawn([of[group] for of in knob.values()]), "k.-", linewidth=1.5
         )
         ours = mean(results, label(CAPACITY, TUNED), group, "report")
         (handles[CAPACITY],) = axis.plot(*_drawn([ours]), "k*", markersize=14)

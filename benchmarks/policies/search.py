@@ -17,7 +17,7 @@ from benchmarks.policies.contestants import CONTESTANTS, Contestant, Settings, n
 from benchmarks.policies.front import points, score
 
 TUNED = Path(__file__).parent / "tuned.json"
-BUDGET = 24
+BUDGET = 12
 SEED = 1
 
 
