@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dagster_sparkscale.advice.backtest import NoAdvice as NoAdvice
+    from dagster_sparkscale.advice.backtest import run_backtest as run_backtest
     from dagster_sparkscale.autoscale.capacity.policy import CapacityPolicy as CapacityPolicy
     from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.clusters.yarn.cluster import YarnCluster as YarnCluster
     from dagster_sparkscale.declare.backpressure import BackpressurePolicy as BackpressurePolicy
     from dagster_sparkscale.declare.backpressure import Retune as Retune
+    from dagster_sparkscale.declare.backtest import Backtest as Backtest
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.budget import Budget as Budget
     from dagster_sparkscale.declare.calendar import Calendar as Calendar
@@ -66,6 +69,7 @@ _HOMES = {
     "Alert": "watch.alerts.alerts",
     "AutoscalePolicy": "declare.policies",
     "BackpressurePolicy": "declare.backpressure",
+    "Backtest": "declare.backtest",
     "Bounds": "declare.bounds",
     "Budget": "declare.budget",
     "Calendar": "declare.calendar",
@@ -80,6 +84,7 @@ _HOMES = {
     "Learner": "declare.learner",
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
+    "NoAdvice": "advice.backtest",
     "RatioPolicy": "autoscale.ratio",
     "RealTime": "declare.realtime",
     "ReceiverCount": "declare.receivers",
@@ -106,6 +111,7 @@ _HOMES = {
     "history": "observe.history",
     "receiver_checkpoint": "driver.receivers.count",
     "receiver_count": "driver.receivers.count",
+    "run_backtest": "advice.backtest",
     "stream_options": "driver.begin.stream_options",
     "streaming_asset": "declare.decorator",
 }

@@ -8,10 +8,13 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_sparkscale.advice.job import NAME as BACKTEST
+from dagster_sparkscale.advice.job import backtest_job, backtest_schedule
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_tags
+from dagster_sparkscale.declare.backtest import Backtest
 from dagster_sparkscale.declare.budget import Budget, check_budget
 from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.checkpoints import normalized
@@ -58,6 +61,7 @@ def build_defs(
     autoscaler_running: bool = True,
     run_tags: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
+    backtest: Backtest | None = None,
 ) -> dg.Definitions:
     """Assets, health checks, jobs and the autoscaler of `streams` on `cluster`.
 
@@ -74,6 +78,7 @@ def build_defs(
             a run is like. Materializations are Dagster's own runs, and don't have them.
         budget: the cores that the streams may have together, and groups of them. None: as many as
             the cluster has.
+        backtest: when the streams are backtested by themselves. None: only by hand.
 
     Raises:
         DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
@@ -90,13 +95,15 @@ def build_defs(
     if budget is not None:
         check_budget(budget, streams)
     known = Streams(streams, cluster_key, run_tags)
+    tried = backtest_job(known)
+    backtests = [] if backtest is None else [backtest_schedule(known, tried, backtest)]
     operations = Operations(known, all_operations())
     status = dg.DefaultSensorStatus
     return dg.Definitions(
         assets=[*(stream_asset(known, stream) for stream in known), fleet_asset(known)],
         asset_checks=[health_checks(known, stream, CAPABILITIES) for stream in known],
-        jobs=[*operations.jobs.values(), *remedy_jobs(known)],
-        schedules=[*CAPABILITIES.schedules(known, operations)],
+        jobs=[*operations.jobs.values(), *remedy_jobs(known), tried],
+        schedules=[*CAPABILITIES.schedules(known, operations), *backtests],
         sensors=[
             autoscale_sensor(
                 *(known, operations, CAPABILITIES),
@@ -161,7 +168,7 @@ def _validate_tags(run_tags: Mapping[str, Any] | None) -> None:
 def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
     """Dagster makes one op of each asset, check and job, and wants their names to differ."""
     taken: dict[str, str] = {}
-    for name in (*(operation.name for operation in all_operations()), *NAMES):
+    for name in (*(operation.name for operation in all_operations()), *NAMES, BACKTEST):
         job = scoped(name, cluster_key)
         taken |= dict.fromkeys((job, graph_name(job)), "a job")
     fleet = fleet_key(cluster_key)

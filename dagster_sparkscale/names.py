@@ -16,6 +16,8 @@ STREAMS = PREFIX + "streams"
 
 STORY = PREFIX + "story"
 """The key of an event's metadata with an operation's report, as JSON."""
+BACKTEST = PREFIX + "backtest"
+"""The key of an event's metadata with what came of a backtest, as JSON."""
 REMEDY = PREFIX + "remedy"
 """The key of a failure's metadata with its text as parts, of which some say what is to be done."""
 MINUTES = PREFIX + "minutes"

@@ -52,6 +52,7 @@ __all__ = [
     "failure",
     "graph_name",
     "job_of",
+    "job_of_op",
     "joined",
     "owner_of",
     "refuse_if_stale",
@@ -175,20 +176,27 @@ def job_of(
         name=job_name, required_resource_keys={streams.cluster_key}, description=description
     )(run)
 
+    # Run again by itself, what was refused or has failed would be as if asked for anew.
+    return job_of_op(op, description, {MAX_RETRIES_TAG: "0", **streams.run_tags})
+
+
+def job_of_op(op: dg.OpDefinition, description: str, tags: Mapping[str, Any]) -> dg.JobDefinition:
+    """The job of one op, with its name. It is carried out in the process of its run."""
+    name = op.name
+
     # Dagster wants every op and graph of a code location to have a name of its own.
-    @dg.graph(name=graph_name(job_name))
+    @dg.graph(name=graph_name(name))
     def graph() -> None:
         op()
 
     # The config of the op and nothing else: the launchpad would begin with that of the cluster,
     # where another value means another cluster for this one run.
-    mapped = {"ops": {job_name: {"config": op.config_schema.as_field()}}}
+    mapped = {"ops": {name: {"config": op.config_schema.as_field()}}}
     return graph.to_job(
-        name=job_name,
+        name=name,
         executor_def=dg.in_process_executor,
         description=description,
-        # Run again by itself, what was refused or has failed would be as if asked for anew.
-        tags={MAX_RETRIES_TAG: "0", **streams.run_tags},
+        tags=tags,
         config=dg.ConfigMapping(lambda config: config, mapped),
     )
 

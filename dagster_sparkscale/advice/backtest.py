@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import dagster as dg
 
 from dagster_sparkscale.advice.decider import AsInSensor
-from dagster_sparkscale.advice.specs import DECLARED, in_python, policy_of, with_policy
+from dagster_sparkscale.advice.specs import DECLARED, Still, declaration, named, with_policy
 from dagster_sparkscale.backtest.calibrate import Uncalibrated
 from dagster_sparkscale.backtest.loads import Load
-from dagster_sparkscale.backtest.study import Candidate, Study, study
-from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.backtest.model import Application
+from dagster_sparkscale.backtest.study import HELD_OUT, Candidate, Study, on_a_load, study
 from dagster_sparkscale.declare.policies import AutoscalePolicy
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
@@ -29,7 +30,7 @@ class NoAdvice(LookupError):
     """A stream's history says too little for a backtest."""
 
 
-def backtest(
+def run_backtest(
     minutes: Sequence[Minute],
     stream: Stream,
     policies: Sequence[str | AutoscalePolicy] = (),
@@ -37,6 +38,8 @@ def backtest(
     most_late: float = MOST_LATE,
     load: Load | None = None,
     scale: float = 1.0,
+    application: Application | None = None,
+    held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> Study:
     """What the declared policy of a stream, and others, would have made of its load.
@@ -45,30 +48,37 @@ def backtest(
         minutes: of the stream, in order of time, as `history()` has them.
         stream: as it is declared; its policy is the one that ran.
         policies: to be tried beside it; a text as `capacity:price_of_lateness=100` is that policy,
-            with the numbers of executors and all else that every policy has as declared.
+            with the numbers of executors and all else that every policy has as declared; and
+            `fixed:executors=4` is none.
         most_late: percent of the time whose records may come too late: later than two batch
             intervals after they came.
         load: to be tried on in place of the recorded one.
         scale: times the recorded load.
+        application: how long batches take, in place of what the minutes say; `load` must be given.
+        held_out: share of the time at its end, which is looked at by itself.
         seed: decides the noise.
 
     Raises:
         NoAdvice: the minutes say too little.
-        DeclarationError: the stream has no policy, or can't have one of these.
+        DeclarationError: the stream can't have one of these.
+        ValueError: `held_out` is no share, or an application is given without a load.
     """
-    if stream.autoscale is None:
-        raise DeclarationError(
-            f"{stream.name}: autoscale = None: must be a policy, as there is nothing to compare"
-        )
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out = {held_out!r}: must be above 0 and below 1")
     candidates = [_candidate(DECLARED, stream)]
     for each in policies:
-        policy = policy_of(each, stream.autoscale) if isinstance(each, str) else each
-        candidates.append(_candidate(in_python(policy), with_policy(stream, policy)))
+        tried = named(each, stream) if isinstance(each, str) else with_policy(stream, each)
+        candidates.append(_candidate(declaration(tried), tried))
+    if application is not None:
+        if load is None:
+            raise ValueError("load = None: must be given, where an application is")
+        return on_a_load(application, load, candidates, most_late=most_late, seed=seed)
     found = study(
         *(minutes, stream.workload, candidates),
         most_late=most_late,
         load=load,
         scale=scale,
+        held_out=held_out,
         seed=seed,
     )
     if isinstance(found, Uncalibrated):
@@ -100,6 +110,9 @@ def minutes_of(
 
 def _candidate(name: str, stream: Stream) -> Candidate:
     policy = stream.autoscale
-    assert policy is not None
+    if policy is None:
+        there = stream.bounds.initial
+        bounds = replace(stream.bounds, minimum=there, maximum=there)
+        return Candidate(name, Still, bounds, stream.window)
     decider = partial(AsInSensor, policy, stream.workload)
     return Candidate(name, decider, stream.bounds, policy.interval)

@@ -1,4 +1,4 @@
-"""Which policies are tried for a recommendation. Pure."""
+"""The policies that are tried for a recommendation. Pure."""
 
 from itertools import product
 

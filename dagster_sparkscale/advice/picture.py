@@ -42,7 +42,7 @@ def draw(stream: str, study: Study, path: Path) -> None:
         drawn = _joined(_executors(part.began_at, run) for part, run in runs)
         executors.plot(*drawn, drawstyle="steps-post", label=outcome.name, **look)
         delay.plot(*_joined(_delays(part.began_at, run) for part, run in runs), **look)
-    if study.recorded:
+    if study.ran is not None:
         drawn = _joined(_recorded(study))
         executors.plot(*drawn, drawstyle="steps-post", label="recorded", color="grey", alpha=0.6)
     executors.set_ylabel("executors")

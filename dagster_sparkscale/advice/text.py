@@ -1,6 +1,7 @@
 """A backtest in words, as a table and as JSON: the conclusion first, then how far to believe it."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from dagster_sparkscale.backtest.replay import Errors, Replay
@@ -8,6 +9,8 @@ from dagster_sparkscale.backtest.study import Outcome, Study
 from dagster_sparkscale.durations import span
 
 COLUMNS = ("POLICY", "LATE", "LAST PART", "LONGEST", "EXECUTOR-HOURS", "RESCALES", "REJECTED")
+_UNSEEN = 1.0
+"""Percent of the time from which on it is said that there never were so many executors."""
 _SAVES = 0.05
 """Share of the executor-hours that another policy has to save to be worth a change."""
 
@@ -49,19 +52,21 @@ def _is(outcome: Outcome) -> str:
 def believed(study: Study) -> Iterator[str]:
     """How far the simulation is what was recorded, a line each."""
     replay = study.replay
+    if replay is None:
+        return
     known = replay.calibration
     yield (
-        f"calibrated by {known.minutes} minutes of {span(study.seconds)} that are known; the "
+        f"calibrated by {known.minutes} minutes; policies are tried on {span(study.seconds)}; the "
         f"processing time of a minute is off by {known.error:.0%}"
     )
     yield f"replayed on the executors that were there: {_off(replay.fixed)}"
     yield f"and in the last part, calibrated without it: {_off(replay.held_out)}"
     if replay.policy is not None:
         yield f"the policy that ran, simulated: {_off(replay.policy)}"
-    if known.doubtful:
+    if study.ran is not None and study.ran.doubtful:
         yield (
-            f"{known.doubtful:.0%} of the minutes say little: a limit kept records back, or there "
-            "were no more executors to be had"
+            f"{study.ran.doubtful} of {study.ran.minutes} minutes say little, and are marked: a "
+            "limit kept records back, or there were no more executors to be had"
         )
     yield from (f"assumed: {each}" for each in known.assumed)
 
@@ -74,26 +79,44 @@ def _off(errors: Errors) -> str:
 def rows(study: Study) -> list[tuple[str, ...]]:
     """The table below `COLUMNS`: what ran, each policy, and whoever knew the load."""
     found: list[tuple[str, ...]] = []
-    if study.recorded:
-        ran, hours = study.replay.fixed, study.replay.executor_hours
-        found.append(
-            ("recorded", f"{ran.recorded_late:.2f} % of min", "", "", f"{hours:.1f}", "", "")
-        )
+    if (ran := study.ran) is not None:
+        longest = "" if ran.longest_delay is None else f"{ran.longest_delay:.0f} s"
+        hours = f"{ran.executor_hours:.1f}"
+        late = f"{ran.late:.2f} % of min"
+        found.append(("recorded", late, "", longest, hours, str(ran.rescales), ""))
     for each in study.outcomes:
-        found.append(_row(each, study.declared))
+        found.append(_row(each, study))
     if study.oracle_hours is not None:
         name = "whoever knew the load"
         found.append((name, "0.00 %", "", "", f"{study.oracle_hours:.1f}", "", ""))
     return found
 
 
-def _row(outcome: Outcome, declared: Outcome | None) -> tuple[str, ...]:
-    whole, last = outcome.whole, outcome.held_out
+def notes(study: Study) -> Iterator[str]:
+    """What is to be known beside the table, a line each."""
+    for each in study.outcomes:
+        if each.unseen is not None and each.unseen >= _UNSEEN:
+            yield (
+                f"{each.name}: {each.unseen:.0f} % of the time on more executors, or fewer, than "
+                "there ever were: that says less"
+            )
+    if study.oracle_hours is None and study.outcomes:
+        yield (
+            "what whoever knew the load would have needed is not known: a limit keeps records back"
+            if study.application.max_records is not None
+            else "what whoever knew the load would have needed is not known: there is no maximum"
+        )
+
+
+def _row(outcome: Outcome, study: Study) -> tuple[str, ...]:
+    whole, last, declared = outcome.whole, outcome.held_out, study.declared
     if whole is None:
         return (outcome.name, "", "", "", "", "", outcome.rejected or "")
     hours = f"{whole.executor_hours:.1f}"
     if outcome is not declared and declared is not None and declared.whole is not None:
         hours += f" ({whole.executor_hours / declared.whole.executor_hours - 1:+.0%})"
+    if study.oracle_hours:
+        hours += f", {whole.executor_hours / study.oracle_hours:.2f} x"
     return (
         *(outcome.name, f"{whole.late:.2f} %", "" if last is None else f"{last.late:.2f} %"),
         *(f"{whole.longest_delay:.0f} s", hours, str(whole.rescales), outcome.rejected or ""),
@@ -108,7 +131,8 @@ def as_dict(stream: str, study: Study) -> dict[str, Any]:
         "refused": study.refused,
         "most_late_percent": study.most_late,
         "seconds": round(study.seconds),
-        "replay": _replayed(study.replay),
+        "replay": None if study.replay is None else _replayed(study.replay),
+        "recorded": None if study.ran is None else asdict(study.ran),
         "oracle_executor_hours": _short(study.oracle_hours),
         "policies": [_as_dict(each) for each in study.outcomes],
         "recommended": None if study.best is None else study.best.name,
@@ -151,6 +175,7 @@ def _as_dict(outcome: Outcome) -> dict[str, Any]:
         "executor_hours": None if whole is None else _short(whole.executor_hours),
         "rescales": None if whole is None else whole.rescales,
         "most_executors": None if whole is None else whole.most,
+        "unseen_percent": _short(outcome.unseen),
         "rejected": outcome.rejected,
     }
 
@@ -164,6 +189,7 @@ def markdown(stream: str, study: Study) -> str:
     lines = [conclusion(stream, study), "", *(f"- {line}" for line in believed(study)), ""]
     lines += ["| " + " | ".join(map(str.lower, COLUMNS)) + " |", "|" + " --- |" * len(COLUMNS)]
     lines += ["| " + " | ".join(_cell(each) for each in row) + " |" for row in rows(study)]
+    lines += ["", *(f"- {line}" for line in notes(study))]
     return "\n".join(lines)
 
 

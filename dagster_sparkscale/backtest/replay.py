@@ -83,6 +83,7 @@ def replay(
     policy: AutoscalePolicy | Decider | None = None,
     window: float = 60.0,
     seed: int = 0,
+    fitted: float = FITTED,
 ) -> Replay | Uncalibrated:
     """Replay what ran, and say whether a backtest can be believed.
 
@@ -92,18 +93,19 @@ def replay(
         policy: that ran; None: it is not known, and its executors alone are compared.
         window: seconds between its decisions, which each minute is about.
         seed: decides the noise.
+        fitted: share of the minutes, from the first one on, that the application is calibrated on.
     """
-    first = minutes[: int(FITTED * len(minutes))]
-    fitted = calibrate(first, workload, window=window, maximum=bounds.maximum)
+    first = minutes[: int(fitted * len(minutes))]
+    by_first = calibrate(first, workload, window=window, maximum=bounds.maximum)
     whole = calibrate(minutes, workload, window=window, maximum=bounds.maximum)
     if isinstance(whole, Uncalibrated):
         return whole
-    if isinstance(fitted, Uncalibrated):
-        return Uncalibrated(f"of the first {FITTED:.0%} of the minutes: {fitted.reason}")
+    if isinstance(by_first, Uncalibrated):
+        return Uncalibrated(f"of the first {fitted:.0%} of the minutes: {by_first.reason}")
     if not whole.stretches:
         return Uncalibrated("no ten minutes follow each other without a gap")
     pairs = _pairs(whole.application, whole.stretches, window, seed)
-    unknown = _pairs(fitted.application, whole.stretches, window, seed)
+    unknown = _pairs(by_first.application, whole.stretches, window, seed)
     unknown = [each for each in unknown if each.recorded.at > first[-1].at]
     interval = whole.application.interval
     fixed = _errors(pairs, interval)

@@ -7,6 +7,7 @@ application that was calibrated without it. The oracle knew the load: nobody can
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from dagster_sparkscale.backtest.calibrate import Calibration, Uncalibrated, calibrate
 from dagster_sparkscale.backtest.loads import Load
@@ -21,6 +22,9 @@ from dagster_sparkscale.declare.learner import Workload
 from dagster_sparkscale.declare.policies import AutoscalePolicy
 from dagster_sparkscale.observe.minutes import Minute
 
+HELD_OUT = 1 - FITTED
+"""Share of the time at its end that is looked at by itself, unless another is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -29,7 +33,7 @@ class Candidate:
     name: str
     """What it is, for people."""
     decider: Callable[[], AutoscalePolicy | Decider]
-    """Makes what decides, anew for each part of the load."""
+    """Makes what decides, and has seen nothing yet."""
     bounds: Bounds
     interval: float = 60.0
     """Seconds between two decisions."""
@@ -48,14 +52,34 @@ class Outcome:
     """The limit that it broke, in words; None: none."""
     runs: tuple[Run, ...] = ()
     """One for each part of the load."""
+    unseen: float | None = None
+    """Percent of the time on more executors, or fewer, than any minute had that was recorded; None:
+    none was recorded, or it could not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What was recorded, over the known minutes."""
+
+    minutes: int
+    late: float
+    """Percent of the minutes that were late."""
+    longest_delay: float | None
+    """Seconds from when a record came until its batch was done, at most; None: not measured."""
+    executor_hours: float
+    rescales: int
+    """How often another number of executors was asked for."""
+    doubtful: int
+    """Minutes whose load may have been another: a limit kept records back, or no more executors
+    could come and batches took too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """What candidates have come to on one load."""
 
-    replay: Replay
-    """What ran, once more, on the recorded load."""
+    replay: Replay | None
+    """What ran, once more, on the recorded load; None: nothing was recorded."""
     application: Application
     parts: tuple[Stretch, ...]
     """The load, without its gaps."""
@@ -66,8 +90,8 @@ class Study:
     """In the order of the candidates; empty: `refused` says why none was tried."""
     most_late: float
     """Percent of the time whose records may come too late."""
-    recorded: bool = True
-    """Whether that is the recorded load, and no other."""
+    ran: Ran | None = None
+    """What was recorded; None: nothing was, or the policies are tried on another load."""
     refused: str | None = None
     """Why no advice is given, in words."""
 
@@ -96,6 +120,7 @@ def study(
     most_late: float,
     load: Load | None = None,
     scale: float = 1.0,
+    held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> Study | Uncalibrated:
     """Try policies on what a stream's minutes say of its load.
@@ -106,6 +131,7 @@ def study(
         most_late: percent of the time whose records may come too late.
         load: to try them on in place of the recorded one.
         scale: times the recorded load.
+        held_out: share of the recorded time at its end, which is looked at by itself.
         seed: decides the noise.
     """
     ran = candidates[0]
@@ -115,22 +141,61 @@ def study(
         policy=ran.decider(),
         window=ran.interval,
         seed=seed,
+        fitted=1 - held_out,
     )
     if isinstance(replayed, Uncalibrated):
         return replayed
     known = replayed.calibration
     parts = _scaled(known.stretches, scale) if load is None else (_alone(load),)
-    recorded = load is None and scale == 1
+    recorded = _ran(known.stretches, replayed) if load is None and scale == 1 else None
     of = (replayed, known.application, parts)
     found = Study(*of, None, (), most_late, recorded, replayed.refused)
     if found.refused is not None:
         return found
-    last = None if load is not None else _last(minutes, workload, ran, scale)
-    outcomes = tuple(
-        _tried(each, known.application, parts, last, most_late, seed) for each in candidates
+    last = None if load is not None else _last(minutes, workload, ran, scale, 1 - held_out)
+    return _with_outcomes(found, candidates, last, seed)
+
+
+def on_a_load(
+    application: Application,
+    load: Load,
+    candidates: Sequence[Candidate],
+    *,
+    most_late: float,
+    seed: int = 0,
+) -> Study:
+    """Try policies on a load by an application that is known, where nothing was recorded."""
+    found = Study(None, application, (_alone(load),), None, (), most_late)
+    return _with_outcomes(found, candidates, None, seed)
+
+
+def _with_outcomes(
+    found: Study,
+    candidates: Sequence[Candidate],
+    last: tuple[Application, Sequence[Stretch]] | None,
+    seed: int,
+) -> Study:
+    of = (found.application, found.parts)
+    outcomes = tuple(_tried(each, *of, last, found.most_late, seed) for each in candidates)
+    return replace(found, outcomes=outcomes, oracle_hours=_oracle_hours(*of, candidates))
+
+
+def _ran(parts: Sequence[Stretch], replayed: Replay) -> Ran:
+    minutes = [each for part in parts for each in part.minutes]
+    delays = [each.delay for each in minutes if each.delay is not None]
+    asked = [
+        (before.requested, after.requested)
+        for part in parts
+        for before, after in pairwise(part.minutes)
+    ]
+    return Ran(
+        minutes=len(minutes),
+        late=replayed.fixed.recorded_late,
+        longest_delay=max(delays, default=None),
+        executor_hours=replayed.executor_hours,
+        rescales=sum(one != other for one, other in asked),
+        doubtful=sum(len(part.doubtful) for part in parts),
     )
-    hours = _oracle_hours(known.application, parts, candidates)
-    return replace(found, outcomes=outcomes, oracle_hours=hours)
 
 
 def _alone(load: Load) -> Stretch:
@@ -143,10 +208,10 @@ def _scaled(parts: Sequence[Stretch], scale: float) -> tuple[Stretch, ...]:
 
 
 def _last(
-    minutes: Sequence[Minute], workload: Workload, ran: Candidate, scale: float
+    minutes: Sequence[Minute], workload: Workload, ran: Candidate, scale: float, share: float
 ) -> tuple[Application, Sequence[Stretch]] | None:
     """The last part of the load, and the application as the first part alone has it."""
-    split = int(FITTED * len(minutes))
+    split = int(share * len(minutes))
     fitted = calibrate(minutes[:split], workload, window=ran.interval, maximum=ran.bounds.maximum)
     rest = stretches(minutes[split:], workload, window=ran.interval, maximum=ran.bounds.maximum)
     if not isinstance(fitted, Calibration) or not rest:
@@ -169,7 +234,25 @@ def _tried(
         why = f"it could not decide: {type(error).__name__}: {error}"
         return Outcome(candidate.name, None, None, why)
     whole = together(runs)
-    return Outcome(candidate.name, whole, held_out, _broken(whole, held_out, most_late), runs)
+    broken = _broken(whole, held_out, most_late)
+    return Outcome(candidate.name, whole, held_out, broken, runs, _unseen(runs, parts))
+
+
+def _unseen(runs: Sequence[Run], parts: Sequence[Stretch]) -> float | None:
+    """Percent of the time on more executors, or fewer, than any minute of these parts had."""
+    seen = [each.registered or 0 for part in parts for each in part.minutes]
+    if not seen:
+        return None
+    fewest, most = min(seen), max(seen)
+    unseen = 0.0
+    for run in runs:
+        ends = [*(at for at, _ in run.changes[1:]), run.seconds]
+        unseen += sum(
+            end - at
+            for (at, number), end in zip(run.changes, ends, strict=True)
+            if not fewest <= number <= most
+        )
+    return 100 * unseen / sum(run.seconds for run in runs)
 
 
 def _broken(whole: Measures, held_out: Measures | None, most_late: float) -> str | None:
@@ -182,9 +265,10 @@ def _broken(whole: Measures, held_out: Measures | None, most_late: float) -> str
 def _runs(
     candidate: Candidate, application: Application, parts: Sequence[Stretch], seed: int
 ) -> tuple[Run, ...]:
+    decider = candidate.decider()  # goes on from one part to the next, as in the sensor
     return tuple(
         simulate(
-            *(application, part.load, candidate.decider(), candidate.bounds),
+            *(application, part.load, decider, candidate.bounds),
             interval=candidate.interval,
             seed=seed,
             initial=part.minutes[0].registered if part.minutes else None,

@@ -3,12 +3,14 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dagster_sparkscale.advice import text
 from dagster_sparkscale.advice.backtest import (
@@ -16,20 +18,35 @@ from dagster_sparkscale.advice.backtest import (
     DAYS,
     MOST_LATE,
     NoAdvice,
-    backtest,
     minutes_of,
+    run_backtest,
 )
 from dagster_sparkscale.advice.grid import policies_to_try
+from dagster_sparkscale.advice.specs import application_of
 from dagster_sparkscale.backtest.loads import Load, read_csv
-from dagster_sparkscale.backtest.study import Study
+from dagster_sparkscale.backtest.study import HELD_OUT, Study
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.minutes import Minute
 
-REFUSED, TOO_LATE = 3, 4
-"""Exit codes: no advice is given; the declared policy would have been later than it may be."""
+TOO_LATE, REFUSED = 1, 2
+"""Exit codes: the declared policy would have been later than it may be; no advice is given."""
 _PIPED = 160
+
+
+class _Moment(click.ParamType):  # type: ignore[type-arg]
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} must be a moment such as 2026-01-31T18:00, in UTC.", param, ctx)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +87,21 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=DAYS,
             help="Of history. Default: 7.",
         ),
+        click.option("--until", metavar="TIME", type=_Moment(), help="Of history. Default: now."),
+        click.option("--since", metavar="TIME", type=_Moment(), help="In place of --days."),
+        click.option(
+            "--held-out",
+            metavar="SHARE",
+            type=Finite(0, 1, min_open=True, max_open=True),
+            default=HELD_OUT,
+            help="Of the history at its end, which is looked at by itself. Default: 0.3.",
+        ),
+        click.option(
+            "--application",
+            metavar="FIELDS",
+            help="With --trace: how long batches take, where there is no history, such as "
+            "overhead=0.8,work=0.003,partitions=64 (seconds, and seconds of a slot for a record).",
+        ),
     ):
         command = option(command)
     return command
@@ -92,8 +124,9 @@ def backtest_command(where: Target, name: str, policies: tuple[str, ...], **opti
 
     What ran is replayed first: where the simulation is not what was recorded, no advice is given.
     LATE is the share of the time whose records were in a batch that was done more than two batch
-    intervals after they came; LAST PART the same in the last 30 % of the history, simulated by what
-    the first 70 % say. Exit codes: 0 the declared policy is in time; 3 no advice; 4 it is too late.
+    intervals after they came; LAST PART the same in the part that is held out, simulated by what
+    the rest says. Exit codes: 0 the declared policy is in time; 1 it is too late; 2 no advice, or
+    not understood.
     """
     _carry_out(where, name, lambda _: list(policies), **options)
 
@@ -117,6 +150,10 @@ def _carry_out(
     policies: Callable[[Stream], list[str]],
     *,
     days: float,
+    since: float | None,
+    until: float | None,
+    held_out: float,
+    application: str | None,
     most_late: float,
     trace: Path | None,
     scale: float,
@@ -125,34 +162,50 @@ def _carry_out(
     seed: int,
 ) -> None:
     stream = where.find(name).streams.by_name[name]
+    if application is not None and trace is None:
+        raise click.UsageError("--application: needs the load of a --trace")
     if report is not None:
         drawn = _drawing()
     try:
         load = _load(trace, scale)
-        with instance_of_home() as instance:
-            minutes = minutes_of(instance, stream, time.time() - days * DAY)
-        found = backtest(
+        known = application_of(application, stream.workload) if application else None
+        minutes = [] if known is not None else _minutes(stream, days, since, until)
+        found = run_backtest(
             *(minutes, stream, policies(stream)),
             most_late=most_late,
             load=load,
             scale=scale,
+            application=known,
+            held_out=held_out,
             seed=seed,
         )
     except NoAdvice as error:
         click.echo(f"no advice: {error}", err=True)
         click.get_current_context().exit(REFUSED)
     except (DeclarationError, ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(str(error)) from error
     if as_json:
         click.echo(json.dumps(text.as_dict(name, found), indent=2))
     else:
         _show(name, found)
     if report is not None:
-        drawn(name, found, report)
+        try:
+            drawn(name, found, report)
+        except (ValueError, OSError) as error:
+            raise click.UsageError(f"--report: {error}") from error
     if found.refused is not None:
         click.get_current_context().exit(REFUSED)
     if text.is_late(found):
         click.get_current_context().exit(TOO_LATE)
+
+
+def _minutes(stream: Stream, days: float, since: float | None, until: float | None) -> list[Minute]:
+    until = time.time() if until is None else until
+    since = until - days * DAY if since is None else since
+    if since >= until:
+        raise click.UsageError("--since: must be before --until")
+    with instance_of_home() as instance:
+        return minutes_of(instance, stream, since, until)
 
 
 def _load(trace: Path | None, scale: float) -> Load | None:
@@ -181,6 +234,8 @@ def _show(name: str, study: Study) -> None:
     for number, title in enumerate(text.COLUMNS):
         table.add_column(title, justify="right" if 0 < number < len(text.COLUMNS) - 1 else "left")
     for row in text.rows(study):
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # not as markup: a policy may have brackets
     if study.outcomes:
-        console.print(table, markup=False)
+        console.print(table)
+    for line in text.notes(study):
+        console.print(f"  {line}", soft_wrap=True, markup=False, highlight=False)

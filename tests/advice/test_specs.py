@@ -44,7 +44,10 @@ def test_it_has_what_is_declared_but_for_what_it_says(text: str, policy: Autosca
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ratoi", "policy = 'ratoi': must begin with one of 'declared', 'ratio', 'capacity'; did"),
+        (
+            "ratoi",
+            "policy = 'ratoi': must begin with one of 'declared', 'fixed', 'ratio', 'capacity'; did",
+        ),
         ("", "policy = '': must begin with one of"),
         ("ratio:scale_up_ratio", "'scale_up_ratio' must be a field and its value, such as"),
         ("ratio:=3", "'=3' must be a field and its value"),
