@@ -35,6 +35,12 @@ PROSE = {
     ("docs/architecture.md", "declare  ->  observe"): "a drawing",
     ("docs/architecture.md", "cli/   "): "a list, compared with the package",
     ("docs/backpressure.md", "rate = max("): "a formula",
+    (
+        "docs/capacity.md",
+        "3 -> 16: needs 10.2",
+    ): "a reason, of which tests of the policy have the parts",
+    ("docs/capacity.md", "p = a + g (b1"): "a formula",
+    ("docs/capacity.md", "n + price_of_lateness * P"): "a formula",
     ("docs/clusters.md", "[Service]"): "a unit of systemd",
     (
         "docs/contributing.md",

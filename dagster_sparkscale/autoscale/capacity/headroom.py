@@ -58,9 +58,9 @@ def late_share(mean: float, peak: float, least: float, noise: float) -> Curve:
 
 def at(curve: Curve, factor: float) -> float:
     """The share for a capacity of so many times the forecast."""
-    place = (log(factor) - _LOG_FIRST) / _LOG_STEP if factor > 0 else -1.0
-    if place <= 0:
-        return 1.0 if place < 0 else curve[0]
+    if factor <= _FIRST:
+        return curve[0]
+    place = (log(factor) - _LOG_FIRST) / _LOG_STEP
     number = int(place)
     if number >= _LEVELS - 1:
         return curve[-1]

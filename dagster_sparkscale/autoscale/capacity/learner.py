@@ -301,7 +301,7 @@ class Known:
 
     def _size(self) -> Size | None:
         model = self.model
-        if model is None or self.now is None:
+        if model is None or self.now is None or not self.forecast.pending:
             return None
         expected, curve = self.forecast.now
         rate = max(expected.rate, self.now.mean)
