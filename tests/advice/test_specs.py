@@ -46,7 +46,7 @@ def test_it_has_what_is_declared_but_for_what_it_says(text: str, policy: Autosca
     [
         (
             "ratoi",
-            "policy = 'ratoi': must begin with one of 'declared', 'fixed', 'ratio', 'capacity'; did",
+            "policy = 'ratoi': must begin with one of 'declared', 'fixed', 'ratio', 'capacity'",
         ),
         ("", "policy = '': must begin with one of"),
         ("ratio:scale_up_ratio", "'scale_up_ratio' must be a field and its value, such as"),
