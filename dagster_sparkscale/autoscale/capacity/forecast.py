@@ -7,10 +7,11 @@ What came in the last minute is judged by its fullest batch as well: one that is
 for its mean says that the load has risen within the minute.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import NamedTuple, Self
 
+from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.demand import Demand
 from dagster_sparkscale.autoscale.capacity.headroom import LEVELS, Curve, late_share
 
@@ -63,17 +64,17 @@ class Judged:
         """With one forecast more of which it is known what came after."""
         rate = expected.rate
         shares = [late_share(e.mean / rate, e.peak / rate, e.least, e.noise) for e in came]
-        share = tuple([sum(each) / len(came) for each in zip(*shares, strict=True)])
+        share = tuple([total / len(came) for total in map(sum, zip(*shares, strict=True))])
         mean = sum(each.mean for each in came) / rate / len(came)
         off = log(max(mean, 0.01)) - self.bias
         bias = self.bias + _VARIANCE_GAIN * off
         variance = self.variance + _VARIANCE_GAIN * (off * off - self.variance)
-        known = replace(self, bias=bias, variance=variance)
+        known = changed(self, bias=bias, variance=variance)
         if expected.rising:
             n = min(_MEMORY, self.rising_minutes + 1)
-            return replace(known, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
+            return changed(known, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
         n = min(_MEMORY, self.calm_minutes + 1)
-        return replace(known, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
+        return changed(known, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
 
     def curve(self, rising: bool) -> Curve:
         """The headroom curve to use."""
@@ -109,7 +110,7 @@ class Forecast:
 
     def without_past(self) -> Self:
         """After minutes that are missing: what was learned stays, what was about to be is lost."""
-        return replace(self, means=(), came=(), pending=())
+        return changed(self, means=(), came=(), pending=())
 
     def after(self, demand: Demand, came: Came) -> Self:
         """With one minute more."""
@@ -133,7 +134,7 @@ class Forecast:
         level = sum(before) / len(before) if before else rate
         rising = rate > _RISING * level
         smooth = max(0.5 * (rate + level), 0.5 * rate)
-        return replace(
+        return changed(
             known,
             last=last,
             mean=mean,

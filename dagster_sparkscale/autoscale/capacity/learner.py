@@ -1,9 +1,10 @@
 """What the capacity policy has learned of one stream, minute by minute. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log, sqrt
 from typing import NamedTuple, Self
 
+from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand
 from dagster_sparkscale.autoscale.capacity.forecast import Came, Forecast
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD, Model
@@ -144,7 +145,7 @@ class Known:
         return known._with(minute, last if follows else None)
 
     def _interrupted(self) -> Self:
-        return replace(
+        return changed(
             self,
             forecast=self.forecast.without_past(),
             evidence=self.evidence.interrupted(),
@@ -158,17 +159,18 @@ class Known:
         steady_since = self.steady_since if _is_certain(minute, before) else minute.at
         measured = now is not None
         now = self._at_least(minute, now, steady_since)
-        known = replace(self, last=Past.of(minute), now=now, steady_since=steady_since, wanted=None)
+        known = changed(self, last=Past.of(minute), now=now, steady_since=steady_since, wanted=None)
         if minute.shards:
             tasks = max(1, ceil(round(minute.shards * self.workload.tasks_per_shard, 6)))
-            known = replace(known, tasks=tasks, told=True)
+            if tasks != known.tasks or not known.told:
+                known = changed(known, tasks=tasks, told=True)
         if minute.delay is not None and minute.delay > _VERY_LATE * batch:
-            known = replace(known, late_at=minute.at)
+            known = changed(known, late_at=minute.at)
         if now is None:
             return known._interrupted()
         if measured:
             known = known._measured(minute, now)
-        known = replace(known, wanted=known._size())
+        known = changed(known, wanted=known._size())
         return known._rented(minute, before)
 
     def _measured(self, minute: Minute, now: Demand) -> Self:
@@ -179,8 +181,9 @@ class Known:
         if steady and minute.registered and time > 0 and now.records > 0:
             known = known._tried(time / batch, now, minute)
             known = known._learned(time / batch, now.records, minute.registered)
-        known = replace(known, noise=known._noise(minute, now))
-        return replace(known, forecast=known.forecast.after(now, known._came(minute, now)))
+        noise = known._noise(minute, now)
+        came = Came(now.mean, now.peak, 1 / max(1, minute.completed or 0), max(_LEAST_NOISE, noise))
+        return changed(known, noise=noise, forecast=known.forecast.after(now, came))
 
     def _at_least(self, minute: Minute, now: Demand | None, steady_since: int) -> Demand | None:
         """The demand of a minute with what a batch in progress says of it: how long it has taken
@@ -189,7 +192,7 @@ class Known:
         if minute.overdue is None or model is None or minute.state != "running":
             return now
         if now is None and self.now is not None:
-            now = replace(self.now, waiting=(minute.overdue - 1) * batch)
+            now = changed(self.now, waiting=(minute.overdue - 1) * batch)
         since = minute.at - minute.overdue * batch
         if minute.overdue < _OVERDUE or not minute.registered or since < steady_since:
             return now
@@ -201,7 +204,7 @@ class Known:
         rate = records / gathered
         if now is None:
             return Demand(rate, rate, records, (minute.overdue - 1) * batch)
-        return replace(now, mean=max(now.mean, rate), peak=max(now.peak, rate))
+        return changed(now, mean=max(now.mean, rate), peak=max(now.peak, rate))
 
     def _tried(self, time: float, now: Demand, minute: Minute) -> Self:
         """With what this minute says of the executors that it ran on."""
@@ -219,7 +222,7 @@ class Known:
                 first, at_first = failed.first, failed.each
                 in_vain = executors >= 2 * first and each >= _AS_SLOW * at_first
             failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
-        return replace(self, failed=failed)
+        return self if failed is self.failed else changed(self, failed=failed)
 
     def _learned(self, time: float, records: float, executors: int) -> Self:
         known = self if self.told else self._with_evidence(time, records, executors)
@@ -234,8 +237,8 @@ class Known:
         evidence = self.evidence.after(places, (time - overhead) / records, error)
         tasks = evidence.tasks
         if tasks == self.tasks:
-            return replace(self, evidence=evidence)
-        return replace(self, evidence=evidence, tasks=tasks, waves=None)
+            return changed(self, evidence=evidence)
+        return changed(self, evidence=evidence, tasks=tasks, waves=None)
 
     def _fitted(self, time: float, records: float, executors: int) -> Self:
         found = {}
@@ -251,13 +254,13 @@ class Known:
             )
         fluid, waves = found.get("fluid", self.fluid), found.get("waves", self.waves)
         if waves is not None and self.waves is None and self.fluid is not None:
-            waves = replace(waves, minutes=self.fluid.minutes, error=self.fluid.error)
+            waves = changed(waves, minutes=self.fluid.minutes, error=self.fluid.error)
         in_waves = self.in_waves
         if self.told and fluid is not None and waves is not None:
             here, other = (waves, fluid) if in_waves else (fluid, waves)
             if other.error < _MARGIN * here.error:
                 in_waves = not in_waves
-        return replace(self, fluid=fluid, waves=waves, in_waves=in_waves)
+        return changed(self, fluid=fluid, waves=waves, in_waves=in_waves)
 
     def _tasks(self, waves: bool) -> Tasks:
         tasks = self.tasks if waves or self.told else None
@@ -269,12 +272,6 @@ class Known:
     def model(self) -> Model | None:
         """The model that is relied on; None: there is none yet."""
         return self.waves if self.in_waves and self.waves is not None else self.fluid
-
-    def _came(self, minute: Minute, now: Demand) -> Came:
-        """What came, and the noise that processing times have."""
-        return Came(
-            now.mean, now.peak, 1 / max(1, minute.completed or 0), max(_LEAST_NOISE, self.noise)
-        )
 
     def _noise(self, minute: Minute, now: Demand) -> float:
         """The noise of processing times with one minute more: how much longer the longest batch
@@ -335,13 +332,13 @@ class Known:
     def _rented(self, minute: Minute, before: Past | None) -> Self:
         """What too many executors have cost."""
         if self.wanted is None or minute.requested is None:
-            return replace(self, spent=0.0, wants=())
+            return changed(self, spent=0.0, wants=())
         wanted = self.wanted.executors
         idle = minute.requested - wanted
         if idle <= 0:
-            return replace(self, spent=0.0, wants=())
+            return changed(self, spent=0.0, wants=())
         seconds = self.interval if before is None else minute.at - before.at
-        return replace(
+        return changed(
             self, spent=self.spent + idle * seconds / 60, wants=(*self.wants, wanted)[-_RECENTLY:]
         )
 

@@ -16,9 +16,11 @@ to go by they are drawn to a prior, as in ridge regression (Hoerl and Kennard, 1
 faster, and jumps where it must. Which of the two w predicts better is the stream's own to say.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log, sqrt
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
+
+from dagster_sparkscale.autoscale.capacity.copies import changed
 
 PRIOR_OVERHEAD = 0.08
 """a before anything is known, in batch intervals."""
@@ -134,28 +136,29 @@ class Model:
         usual = sqrt(max(self.error, _LEAST_ERROR**2))
         far = abs(off) / usual
         sign = 1 if off > 0 else -1
-        changed = abs(log(w / self.last_w)) > _OTHER_W
-        if changed and far > _JUMP_TWICE:
+        is_other = abs(log(w / self.last_w)) > _OTHER_W
+        if is_other and far > _JUMP_TWICE:
             # It is the executors that bring something else than was thought, and not the records.
-            known = replace(self._forgotten(), last_w=w, surprise=0)
-            return known._with(time, x, u, self.work)
+            return self._forgotten()._with(time, x, u, self.work, last_w=w, surprise=0)
         if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):
             room = time - self.cost.overhead
             predicted = self.cost.time(records, w) - self.cost.overhead
-            work = self.work * max(0.05, min(20.0, room / predicted)) if room > 0 else self.work
-            return replace(self, work=work, surprise=0, cost=self._cost(work))
+            work = self.work
+            if room > 0 and predicted > 0:
+                work *= max(0.05, min(20.0, room / predicted))
+            return changed(self, work=work, surprise=0, cost=self._cost(work))
         work = self.work * exp(_WORK_GAIN * off)
         surprise = sign if far > _JUMP_TWICE else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
-        known = replace(self, work=work, surprise=surprise, error=error, last_w=w)
-        return known._with(time, x, u, work)
+        others = {"work": work, "surprise": surprise, "error": error, "last_w": w}
+        return self._with(time, x, u, work, **others)
 
     def _forgotten(self) -> Self:
         """With little left of what the minutes so far said."""
         k = _LEFT
         aa, bb, cc, per = self.prior
-        return replace(
+        return changed(
             self,
             aa=k * self.aa + (1 - k) * aa,
             ab=k * self.ab,
@@ -168,47 +171,67 @@ class Model:
             c=k * self.c + (1 - k) * cc * per,
         )
 
-    def _with(self, time: float, x: float, u: float, g: float) -> Self:
-        """With one minute more in the information."""
+    def _with(self, time: float, x: float, u: float, g: float, **others: Any) -> Self:
+        """With one minute more in the information.
+
+        Args:
+            others: fields that are other ones as well.
+        """
         weight = 1 / (time * time)
         x, u, keep, lose = x * g, u * g, _KEEP, 1 - _KEEP
         aa, bb, cc, per = self.prior
         wx, wu = weight * x, weight * u
-        known = replace(
-            self,
-            minutes=self.minutes + 1,
-            aa=keep * self.aa + lose * aa + weight,
-            ab=keep * self.ab + wx,
-            ac=keep * self.ac + wu,
-            bb=keep * self.bb + lose * bb + wx * x,
-            bc=keep * self.bc + wx * u,
-            cc=keep * self.cc + lose * cc + wu * u,
-            a=keep * self.a + lose * aa * PRIOR_OVERHEAD + weight * time,
-            b=keep * self.b + wx * time,
-            c=keep * self.c + lose * cc * per + wu * time,
+        information = (
+            keep * self.aa + lose * aa + weight,
+            keep * self.ab + wx,
+            keep * self.ac + wu,
+            keep * self.bb + lose * bb + wx * x,
+            keep * self.bc + wx * u,
+            keep * self.cc + lose * cc + wu * u,
+            keep * self.a + lose * aa * PRIOR_OVERHEAD + weight * time,
+            keep * self.b + wx * time,
+            keep * self.c + lose * cc * per + wu * time,
         )
-        return replace(known, cost=known._cost(g))
+        others |= zip(_INFORMATION, information, strict=True)
+        cost = self._of(information, g)
+        return changed(self, minutes=self.minutes + 1, cost=cost, **others)
 
     def _cost(self, g: float) -> Cost:
-        a, b, c = self._solved()
+        of = (self.aa, self.ab, self.ac, self.bb, self.bc, self.cc, self.a, self.b, self.c)
+        return self._of(of, g)
+
+    def _of(self, information: tuple[float, ...], g: float) -> Cost:
+        a, b, c = _solved(*information)
         return Cost(a, g * b / self.records, g * c / (self.records * self.w))
 
-    def _solved(self) -> tuple[float, float, float]:
-        """a, b1 and b2 of least squares, none below 0."""
-        aa, ab, ac, bb, bc, cc = self.aa, self.ab, self.ac, self.bb, self.bc, self.cc
-        p, q, r = self.a, self.b, self.c
-        # Cramer's rule; the prior keeps the determinants above 0.
-        m1, m2, m3 = bb * cc - bc * bc, ab * cc - bc * ac, ab * bc - bb * ac
-        whole = aa * m1 - ab * m2 + ac * m3
-        a = (p * m1 - q * m2 + r * m3) / whole
-        b = (aa * (q * cc - bc * r) - ab * (p * cc - ac * r) + ac * (p * bc - q * ac)) / whole
-        c = (aa * (bb * r - q * bc) - ab * (ab * r - q * ac) + p * m3) / whole
-        if b < 0:
-            whole = aa * cc - ac * ac
-            a, b, c = (p * cc - ac * r) / whole, 0.0, (aa * r - ac * p) / whole
-        if a < 0:
-            a, b, c = 0.0, b, max(0.0, (r - b * bc) / cc)
-        if c < 0:
-            c = 0.0
-            a, b = max(0.0, (p - ab * b) / aa), max(0.0, q / bb)
-        return a, b, c
+
+_INFORMATION = ("aa", "ab", "ac", "bb", "bc", "cc", "a", "b", "c")
+
+
+def _solved(
+    aa: float,
+    ab: float,
+    ac: float,
+    bb: float,
+    bc: float,
+    cc: float,
+    p: float,
+    q: float,
+    r: float,
+) -> tuple[float, float, float]:
+    """Solve for a, b1 and b2 of least squares, none below 0."""
+    # Cramer's rule; the prior keeps the determinants above 0.
+    m1, m2, m3 = bb * cc - bc * bc, ab * cc - bc * ac, ab * bc - bb * ac
+    whole = aa * m1 - ab * m2 + ac * m3
+    a = (p * m1 - q * m2 + r * m3) / whole
+    b = (aa * (q * cc - bc * r) - ab * (p * cc - ac * r) + ac * (p * bc - q * ac)) / whole
+    c = (aa * (bb * r - q * bc) - ab * (ab * r - q * ac) + p * m3) / whole
+    if b < 0:
+        whole = aa * cc - ac * ac
+        a, b, c = (p * cc - ac * r) / whole, 0.0, (aa * r - ac * p) / whole
+    if a < 0:
+        a, b, c = 0.0, b, max(0.0, (r - b * bc) / cc)
+    if c < 0:
+        c = 0.0
+        a, b = max(0.0, (p - ab * b) / aa), max(0.0, q / bb)
+    return a, b, c
