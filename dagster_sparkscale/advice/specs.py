@@ -125,7 +125,8 @@ def in_python(policy: AutoscalePolicy) -> str:
     shown = [
         f"{name}={_plain(getattr(policy, name))!r}"
         for name in type(policy).model_fields
-        if name in policy.model_fields_set
+        # That there is none is the default of each field that may be None.
+        if name in policy.model_fields_set and getattr(policy, name) is not None
     ]
     return f"{type(policy).__name__}({', '.join(shown)})"
 

@@ -93,9 +93,10 @@ def rows(study: Study) -> list[tuple[str, ...]]:
 
 
 def notes(study: Study) -> Iterator[str]:
-    """What is to be known beside the table, a line each."""
-    for each in study.outcomes:
-        if each.unseen is not None and each.unseen >= _UNSEEN:
+    """What is to be known beside the table of what is declared and what is best, a line each."""
+    told = [study.declared] if study.best is study.declared else [study.declared, study.best]
+    for each in told:
+        if each is not None and each.unseen is not None and each.unseen >= _UNSEEN:
             yield (
                 f"{each.name}: {each.unseen:.0f} % of the time on more executors, or fewer, than "
                 "there ever were: that says less"

@@ -138,8 +138,9 @@ def backtest_command(where: Target, name: str, policies: tuple[str, ...], **opti
 def recommend(where: Target, name: str, **options: Any) -> None:
     """Try many policies on a stream's history, and say which to declare. Changes nothing.
 
-    Tried are thresholds and windows of RatioPolicy and prices of CapacityPolicy. The cheapest that
-    is in time, in the last part as well, is recommended. Exit codes as of backtest.
+    Tried are thresholds and windows of RatioPolicy, prices of CapacityPolicy, lower maxima and
+    higher minima. The cheapest that is in time, in the last part as well, is recommended. Exit
+    codes as of backtest.
     """
     _carry_out(where, name, policies_to_try, **options)
 
