@@ -43,10 +43,13 @@ def draw(stream: str, study: Study, path: Path) -> None:
         executors.plot(*drawn, drawstyle="steps-post", label=outcome.name, **look)
         delay.plot(*_joined(_delays(part.began_at, run) for part, run in runs), **look)
     if study.ran is not None:
-        drawn = _joined(_recorded(study))
-        executors.plot(*drawn, drawstyle="steps-post", label="recorded", color="grey", alpha=0.6)
+        recorded: Any = {"color": "grey", "alpha": 0.6}
+        drawn = _joined(_recorded(study, "registered"))
+        executors.plot(*drawn, drawstyle="steps-post", label="recorded", **recorded)
+        delay.plot(*_joined(_recorded(study, "delay")), linewidth=1.0, **recorded)
     executors.set_ylabel("executors")
-    executors.legend(fontsize=7, loc="upper left")
+    # Above, where it hides no curve.
+    executors.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=MOST_CURVES + 1)
     delay.set_ylabel("delay of a batch (s)")
     late = LATE * study.application.interval
     delay.axhline(late, color="red", linewidth=0.8, linestyle="--", label=f"late: above {late:g} s")
@@ -96,10 +99,10 @@ def _delays(began: float, run: Run) -> Points:
     return [began + each.ended for each in run.batches], [each.delay for each in run.batches]
 
 
-def _recorded(study: Study) -> Iterator[Points]:
+def _recorded(study: Study, field: str) -> Iterator[Points]:
     for part in study.parts:
-        known = [(each.at, each.registered) for each in part.minutes]
-        yield [at for at, _ in known], [nan if n is None else n for _, n in known]
+        known = [(each.at, getattr(each, field)) for each in part.minutes]
+        yield [at for at, _ in known], [nan if value is None else value for _, value in known]
 
 
 def _doubtful(study: Study) -> Iterator[int]:
