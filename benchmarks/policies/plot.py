@@ -34,7 +34,7 @@ def draw(
     handles: dict[str, Any] = {}
     for group, axis in zip(GROUPS, axes, strict=True):
         for number, contestant in enumerate(each for each in CONTESTANTS if each.name != CAPACITY):
-            colour = f"C{number % 10}"
+            colour = f"C{number % 10}" if contestant.peer else "black"
             points = [
                 mean(results, label(contestant.name, setting), group, "report")
                 for setting in (DEFAULT, TUNED)
@@ -55,7 +55,7 @@ def draw(
             title=_TITLES[group],
             xlabel="executor-hours / those of the oracle",
             ylabel="late, % of the time",
-            xlim=(0.6, _MOST_COST + 0.1),
+            xlim=(0.5, _MOST_COST + 0.1),
             ylim=(-0.02, 110),
         )
         axis.set_yscale("symlog", linthresh=1.0)
