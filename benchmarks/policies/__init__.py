@@ -3,7 +3,7 @@
 Every policy decides by the same evaluations of the same stream (`dagster_sparkscale/backtest`),
 with its default and with the best settings that one search for all has found on half of the loads
 (`python -m benchmarks.policies.search`, kept in `tuned.json`). Late is the percent of the time
-whose records were done later than two batch intervals after they came; cost is executor-hours /
+whose records were done later than three batch intervals after they came; cost is executor-hours /
 those of an oracle, which knew the load. Of `CapacityPolicy`, tuned, in the mean of the loads of the
 other half, the lower the better:
 

@@ -5,10 +5,10 @@ policies are compared with. Dynamic programming (Bellman) over the number of exe
 seconds by which batches wait; noise and failures are left out. Executors come `start_delay` after a
 decision, and the oracle asks for them as long before; they leave at a decision.
 
-Where no batch is to be late, nearly all states have no wait: then it is exact, and takes a second
-for a week of minutes. Where batches may be late, lateness has a price (Lagrange), which is searched
-for; waits are rounded, and of too many only the most promising are followed. What comes of it is
-simulated, so its late share is right, but somewhat cheaper executors may exist.
+Batches may wait as long as they are not late, so fewer executors are enough for a moment. Waits are
+rounded up, and of too many only the most promising are followed: what comes of it is simulated, so
+its late share is right, but somewhat cheaper executors may exist. Where batches may be late,
+lateness has a price (Lagrange), which is searched for.
 Pure.
 """
 
@@ -21,14 +21,14 @@ from typing import Literal
 
 from dagster_sparkscale.backtest.loads import Load
 from dagster_sparkscale.backtest.machine import Machine
-from dagster_sparkscale.backtest.measures import measures
+from dagster_sparkscale.backtest.measures import LATE, measures
 from dagster_sparkscale.backtest.model import Application
 from dagster_sparkscale.backtest.simulate import Run, run_of
 from dagster_sparkscale.declare.bounds import Bounds
 
 _GRAIN = 0.02
-"""Batch intervals to which waits are rounded."""
-_MOST_WAITS = 6
+"""Batch intervals to which waits are rounded up."""
+_MOST_WAITS = 24
 """Different waits that are followed at a time."""
 _NEVER_LATE = 1e6
 """Executor-seconds that a late second costs where none is to be late: where that can't be, as few
@@ -37,6 +37,9 @@ _PRICES = (0.25, 256.0)
 """Executor-seconds that a late second costs, between which the price is searched for."""
 _STEPS = 7
 """Prices that are tried."""
+_SHARES = (1.0, 0.5, 0.0)
+"""Of the time that batches may wait, the share that is used: batches of Structured Streaming that
+wait come together, and are later than one by one."""
 _FITS = 1e-9
 
 Change = Literal["any", "fewer", "more"]
@@ -83,9 +86,15 @@ def oracle(
     if not 0 <= late < 100:
         raise ValueError(f"late = {late!r}: must be percent, at least 0 and below 100")
     quiet = replace(application, noise=0.0, batch_failures=0.0, executor_failures=0.0)
-    choice = _Choice(quiet, bounds.clamp(0), bounds.clamp(bounds.maximum))
+    fewest, most = bounds.clamp(0), bounds.clamp(bounds.maximum)
     parts = _parts(quiet, load, interval)
-    best = _played(quiet, load, parts, choice.cheapest(parts, _NEVER_LATE))
+    tried = []
+    for share in _SHARES:
+        choice = _Choice(quiet, fewest, most, share)
+        tried.append(_played(quiet, load, parts, choice.cheapest(parts, _NEVER_LATE)))
+        if not tried[-1].late:
+            break
+    best = min(tried, key=lambda each: (each.late, each.executor_hours))
     if not late:
         return best
     low, high = map(math.log, _PRICES)
@@ -154,12 +163,17 @@ def _due(application: Application, load: Load) -> Iterator[tuple[float, float, f
 class _Choice:
     """The choice between numbers of executors."""
 
-    def __init__(self, application: Application, fewest: int, most: int) -> None:
+    def __init__(self, application: Application, fewest: int, most: int, share: float) -> None:
         self._numbers = range(fewest, most + 1)
         self._interval = application.interval
         self._overhead = application.overhead
         self._slowest = application.sink_rate
         self._grain = _GRAIN * application.interval
+        waits = share * (LATE - 2)
+        self._slack = (1 + waits) * application.interval
+        """Seconds from when a batch is due until it is done, above which it is late."""
+        self._free = int(waits / _GRAIN)
+        """Grains that a batch may wait and still not be late, where it takes one interval."""
         serial = application.serial
         self._each = [
             application.work * (serial + (1 - serial) * application.share(number))
@@ -213,7 +227,7 @@ class _Choice:
             ]
         for wait, each in costs.items():
             drained = False
-            for index in self._worth_trying(wait, needed, price, part.seconds, each):
+            for index in self._worth_trying(wait, needed, each):
                 # More executors than drain it in time do so, too.
                 after, late = (0, 0.0) if drained else self._waits(part, index, wait)
                 drained = drained or (not after and not late)
@@ -222,24 +236,14 @@ class _Choice:
                 if cost < row[index]:
                     row[index] = cost
                     origin[after, index] = wait
-        return _kept(found, price * self._grain), origin
+        return _kept(found, price * self._grain, self._free), origin
 
-    def _worth_trying(
-        self, wait: int, needed: int, price: float, seconds: float, costs: Sequence[float]
-    ) -> Iterator[int]:
+    def _worth_trying(self, wait: int, needed: int, costs: Sequence[float]) -> Iterator[int]:
         """The numbers of executors with which batches wait, or do at first."""
         top = len(costs)
-        if wait:
-            # With half of what keeps up, nobody catches up.
-            least = min(needed, top - 1) // 2
-            yield from (index for index in range(least, top) if costs[index] < math.inf)
-            return
-        # A late batch at least, to spare a few executors for so long.
-        fewer = price * self._interval / (2 * max(seconds, self._interval))
-        for index in range(min(needed, top)):
-            worth = needed - index > fewer or (needed == top and index == top - 1)
-            if worth and costs[index] < math.inf:
-                yield index
+        # Without a wait, those that keep up have none after it either.
+        most = top if wait else min(needed, top)
+        yield from (index for index in range(most) if costs[index] < math.inf)
 
     def _waits(self, part: _Part, index: int, wait: int) -> tuple[int, float]:
         """The wait after a part, in grains, and the seconds that were late."""
@@ -250,11 +254,11 @@ class _Choice:
             if self._slowest is not None:
                 busy = max(busy, records / self._slowest)
             free = max(free, due) + overhead + busy
-            if free - due > interval * (1 + _FITS):
+            if free - due > self._slack * (1 + _FITS):
                 late += interval
         if math.isinf(free):
             return 10**9, late
-        return max(0, round((free - due - interval) / self._grain)), late
+        return max(0, math.ceil((free - due - interval) / self._grain - 1e-6)), late
 
     def _traced(
         self,
@@ -266,7 +270,7 @@ class _Choice:
     ) -> list[int]:
         """The numbers that have led to the lowest cost, from the last one back."""
         _, wait, index = min(
-            (cost + price * wait * self._grain, wait, index)
+            (cost + price * max(0, wait - self._free) * self._grain, wait, index)
             for wait, each in costs.items()
             for index, cost in enumerate(each)
         )
@@ -276,7 +280,7 @@ class _Choice:
         ):
             chosen.append(self._numbers[index])
             wait = origin.get((wait, index), 0)
-            index = _before(known[wait], index, part.change)
+            index = _before(known[wait], index, _allowed(part.change, wait))
         return chosen[::-1]
 
 
@@ -285,12 +289,15 @@ def _changed(costs: dict[int, list[float]], change: Change) -> dict[int, list[fl
     found: dict[int, list[float]] = {}
     for wait in sorted(costs):
         each = costs[wait]
-        if change == "any":
+        how = _allowed(change, wait)
+        if how == "any":
             row = [min(each)] * len(each)
-        elif change == "more":
+        elif how == "more":
             row = list(accumulate(each, min))
-        else:
+        elif how == "fewer":
             row = list(accumulate(reversed(each), min))[::-1]
+        else:
+            row = list(each)
         # Who waits longer must be cheaper.
         for shorter in found.values():
             row = [
@@ -301,9 +308,19 @@ def _changed(costs: dict[int, list[float]], change: Change) -> dict[int, list[fl
     return found
 
 
-def _before(costs: Sequence[float], index: int, change: Change) -> int:
+def _allowed(change: Change, wait: int) -> Change | None:
+    """The change that is made. While batches wait nobody leaves: those that wait would be done by
+    fewer than they are counted for."""
+    if not wait:
+        return change
+    return None if change == "fewer" else "more"
+
+
+def _before(costs: Sequence[float], index: int, change: Change | None) -> int:
     """The number before a change that has led to this one most cheaply; no change, if that may
     be."""
+    if change is None:
+        return index
     span = range(len(costs))
     if change == "more":
         span = range(index + 1)
@@ -312,15 +329,21 @@ def _before(costs: Sequence[float], index: int, change: Change) -> int:
     return min(span, key=lambda each: (costs[each], abs(each - index)))
 
 
-def _kept(costs: dict[int, list[float]], each: float) -> dict[int, list[float]]:
-    """The costs of the waits that promise most."""
+def _kept(costs: dict[int, list[float]], each: float, free: int) -> dict[int, list[float]]:
+    """The costs of the waits that promise most.
+
+    Args:
+        each: what a grain of waiting costs beyond those that are `free`.
+    """
     alive = {wait: row for wait, row in costs.items() if min(row) < math.inf}
     if len(alive) <= _MOST_WAITS:
         return alive
     # What is late already will be late for as long as it waits, at least. Who waits least may have
     # the most executors, and can always go on.
     least = min(alive)
-    promising = sorted(alive, key=lambda wait: (wait != least, min(alive[wait]) + each * wait))
+    promising = sorted(
+        alive, key=lambda wait: (wait != least, min(alive[wait]) + each * max(0, wait - free))
+    )
     return {wait: alive[wait] for wait in promising[:_MOST_WAITS]}
 
 

@@ -197,7 +197,7 @@ def is_late(minute: Minute, interval: float) -> bool:
     """Whether a batch of a minute was late, or the one in progress will be."""
     if minute.delay is not None and minute.delay > LATE * interval:
         return True
-    return minute.overdue is not None
+    return minute.overdue is not None and minute.overdue > LATE - 1
 
 
 def _errors(pairs: Sequence[_Pair], interval: float) -> Errors:

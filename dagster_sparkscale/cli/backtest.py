@@ -123,10 +123,10 @@ def backtest_command(where: Target, name: str, policies: tuple[str, ...], **opti
     """Try policies on a stream's history, beside the one that ran. Changes nothing.
 
     What ran is replayed first: where the simulation is not what was recorded, no advice is given.
-    LATE is the share of the time whose records were in a batch that was done more than two batch
-    intervals after they came; LAST PART the same in the part that is held out, simulated by what
-    the rest says. Exit codes: 0 the declared policy is in time; 1 it is too late; 2 no advice, or
-    not understood.
+    LATE is the share of the time whose records were in a batch that was done more than three batch
+    intervals after they came, which is when Spark's total delay is above two; LAST PART the same in
+    the part that is held out, simulated by what the rest says. Exit codes: 0 the declared policy is
+    in time; 1 it is too late; 2 no advice, or not understood.
     """
     _carry_out(where, name, lambda _: list(policies), **options)
 

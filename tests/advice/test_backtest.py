@@ -150,7 +150,7 @@ class TestWords:
             assert "less than as declared (" in said
 
     def test_all_are_too_late(self) -> None:
-        found = run_backtest(recorded(), STREAM, [Fixed(size=2)], most_late=0.0)
+        found = run_backtest(recorded(), STREAM, [Fixed(size=2)], most_late=0.0, scale=4.0)
         assert text.conclusion("clicks", found).startswith("clicks: all policies are too late: ")
         assert text.is_late(found)
 

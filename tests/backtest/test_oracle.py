@@ -27,14 +27,15 @@ applications = st.builds(
     costs=st.sampled_from([(), ((70.0, 1.5),)]),
     queues=st.booleans(),
 )
-loads = st.lists(st.sampled_from([0.0, 50, 120, 150, 250, 300]), min_size=5, max_size=6).map(
-    lambda rates: Load("drawn", 30.0, tuple(rates))
+# What is not done at the end would be late later.
+loads = st.lists(st.sampled_from([0.0, 50, 120, 150, 250, 300]), min_size=3, max_size=4).map(
+    lambda rates: Load("drawn", 30.0, (*rates, 0.0, 0.0))
 )
 
 
 def every_way(app, load):
     """The cost of each schedule with which nothing is late, in executor-seconds by the parts of
-    its minutes, and the executor-hours of a simulation."""
+    its minutes, and whether no batch waits for another either."""
     first = app.start_delay % 60
     moments = [0.0]
     for tick in range(1, int(load.seconds / 60) + 1):
@@ -46,9 +47,10 @@ def every_way(app, load):
         if any((one < other) if at % 60 == 0 else (one > other) for at, (one, other) in steps):
             continue
         run = follow(app, load, [*zip(moments, numbers, strict=True)])
-        if measures(run).late == 0:
+        found = measures(run)
+        if found.late == 0:
             cost = sum(map(lambda each: each[0] * each[1], zip(numbers, lengths, strict=True)))
-            yield cost, measures(run).executor_hours
+            yield cost, found.longest_delay <= 2 * app.interval + 1e-6
 
 
 @given(applications, loads)
@@ -62,7 +64,10 @@ def test_nobody_is_cheaper_without_being_late(app, load):
     assert found.late == 0
     moments = [*found.executors, (load.seconds, 0)]
     cost = sum(number * (after - at) for (at, number), (after, _) in pairwise(moments))
-    assert cost == pytest.approx(min(cost for cost, _ in ways))
+    assert cost >= min(cost for cost, _ in ways) - 1e-6
+    # Where batches wait somebody may be cheaper, by who leaves in the middle of one.
+    never_waiting = [cost for cost, at_once in ways if at_once]
+    assert not never_waiting or cost <= min(never_waiting) + 1e-6
 
 
 def test_a_constant_load_needs_one_number():
@@ -75,11 +80,20 @@ def test_a_constant_load_needs_one_number():
 
 def test_it_asks_before_the_load_is_there():
     load = Load("l", 60.0, (1000.0,) * 5 + (4000.0,) * 5)
-    (_, few), (at, many) = oracle(application(), load, BOUNDS).executors
+    (_, few), (at, many), *_ = oracle(application(), load, BOUNDS).executors
     assert few < many
     # The batch of the first ten seconds of more load is due 10 s later.
     assert at <= 310
     assert (at - 30) % 60 == 0
+
+
+def test_batches_may_wait_as_long_as_they_are_not_late():
+    load = Load("l", 10.0, (1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 2200.0) * 20)
+    # Three executors do 1673 records per second: the fullest batch makes the next one wait.
+    found = oracle(application(), load, replace(BOUNDS, maximum=3))
+    assert found.late == 0
+    steady = measures(follow(application(), load, [(0.0, 3)]))
+    assert 2 * 10 < steady.longest_delay <= 3 * 10
 
 
 def test_a_cost_that_is_known_counts():

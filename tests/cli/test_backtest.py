@@ -43,7 +43,7 @@ def test_the_conclusion_comes_first_then_its_error_then_the_table(known: Termina
 
 
 def test_a_policy_that_is_too_late_fails_the_build(known: Terminal) -> None:
-    done = known.ask("backtest", "clicks", "--most-late", "0", "--json")
+    done = known.ask("backtest", "clicks", "--most-late", "0", "--scale", "9", "--json")
     assert done.exit_code == 1, done.output
     found = json.loads(done.output)
     assert found["policies"][0]["late_percent"] > 0
