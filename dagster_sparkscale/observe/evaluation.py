@@ -80,7 +80,7 @@ class Evaluation:
     above `input_rate`."""
     delay: float | None = None
     """Seconds from when the oldest record of a batch came until that batch was done, of the latest
-    one. Above three batch intervals it was late: the one in which its records came, and two more."""
+    one. It was late above three batch intervals: the one in which its records came, and two."""
     backlog_records: int | None = None
     """Records that the sources have and no batch has taken yet, all queries together."""
     pending_batches: int | None = None
