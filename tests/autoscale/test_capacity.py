@@ -86,11 +86,12 @@ def test_a_higher_price_is_less_late_and_costs_more():
 
 
 def test_a_load_within_the_minute_is_answered_by_its_peak():
-    """By its mean it would need four executors, which are late for most of each minute."""
+    """By its mean it would need four executors: twenty seconds of work that take them forty-eight
+    wait too long in each minute. Seven do them in twenty-eight."""
     rates = tuple(5500.0 if second % 60 < 20 else 300.0 for second in range(4 * 3600))
     run = simulate(APPLICATION, Load("on and off", 1.0, rates), POLICY, BOUNDS)
-    assert run.decisions[-1].requested >= 11
-    late = [each for each in run.minutes[120:] if each.delay > 25]
+    assert run.decisions[-1].requested >= 7
+    late = [each for each in run.minutes[120:] if each.delay > 30]
     assert len(late) < 6
 
 

@@ -161,10 +161,9 @@ tasks = st.builds(
 )
 curves = st.builds(
     late_share,
-    st.floats(0.1, 3),
-    st.floats(0.1, 9),
-    st.floats(0.05, 1),
-    st.floats(0.02, 0.5),
+    st.lists(st.tuples(st.floats(0, 3), st.floats(0, 9)), min_size=1, max_size=3),
+    st.floats(1e-300, 2),
+    st.floats(0.05, 2),
 )
 
 
@@ -189,7 +188,7 @@ def test_more_room_is_never_later(curve):
 
 
 def test_a_price_is_worth_more_executors():
-    curve = late_share(1.0, 3.0, 1 / 6, 0.1)
+    curve = late_share([(1.0, 3.0)], 1.0, 1 / 6)
     of = (Cost(0.08, 0.0, 0.0016), Tasks(2))
     found = [size(Need(4000, 0.0, curve, price), *of, 10.0).executors for price in (1, 40, 400)]
     assert found == sorted(found)

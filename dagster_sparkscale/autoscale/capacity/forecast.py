@@ -34,6 +34,9 @@ _UNUSUAL = 2.0
 """Standard deviations above the usual, from which on a peak says that the load has risen."""
 _VARIANCE_GAIN = 0.02
 _BETTER = 0.9
+"""How much less the other forecast has to vary before it is used."""
+_NOTHING = 1e-6
+"""Records per second that are none: nothing is compared with so few."""
 
 _PRIOR: Curve = tuple(
     min(1.0, exp((1.0 - level) / _PRIOR_DECLINE)) if level > 1 else 1.0 for level in LEVELS
@@ -60,11 +63,14 @@ class Judged:
     calm_minutes: float = _PRIOR_MINUTES
     rising_minutes: float = _PRIOR_MINUTES
 
-    def after(self, expected: Expected, came: "tuple[Came, ...]") -> Self:
-        """With one forecast more of which it is known what came after."""
+    def after(self, expected: Expected, came: "tuple[Came, ...]", slack: float) -> Self:
+        """With one forecast more of which it is known what came after.
+
+        Args:
+            slack: minutes for which a batch may wait without being late.
+        """
         rate = expected.rate
-        shares = [late_share(e.mean / rate, e.peak / rate, e.least, e.noise) for e in came]
-        share = tuple([total / len(came) for total in map(sum, zip(*shares, strict=True))])
+        share = late_share(came, rate, slack)
         mean = sum(each.mean for each in came) / rate / len(came)
         off = log(max(mean, 0.01)) - self.bias
         bias = self.bias + _VARIANCE_GAIN * off
@@ -87,10 +93,6 @@ class Came(NamedTuple):
     mean: float
     peak: float
     """The rate of the fullest batch."""
-    least: float
-    """The share of the minute that one batch has."""
-    noise: float
-    """Relative standard deviation of processing times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +114,23 @@ class Forecast:
         """After minutes that are missing: what was learned stays, what was about to be is lost."""
         return changed(self, means=(), came=(), pending=())
 
-    def after(self, demand: Demand, came: Came) -> Self:
-        """With one minute more."""
-        known = self
+    def after(self, demand: Demand, slack: float) -> Self:
+        """With one minute more.
+
+        Args:
+            slack: minutes for which a batch may wait without being late.
+        """
         last, mean = self.last, self.mean
-        recent_came = (*self.came, came)[-HORIZON:]
+        recent_came = (*self.came, Came(demand.mean, demand.peak))[-HORIZON:]
         pending = self.pending
         if len(pending) == HORIZON:
-            if pending[0][0].rate > 0:
-                last = last.after(pending[0][0], recent_came)
-                mean = mean.after(pending[0][1], recent_came)
+            if pending[0][0].rate > _NOTHING:
+                last = last.after(pending[0][0], recent_came, slack)
+                mean = mean.after(pending[0][1], recent_came, slack)
             pending = pending[1:]
         before = self.means
         rate, spread, spread_variance = demand.mean, self.spread, self.spread_variance
-        if demand.mean > 0:
+        if demand.mean > _NOTHING:
             off = log(demand.peak / demand.mean) - spread
             usual = exp(spread + _UNUSUAL * sqrt(spread_variance))
             rate = max(demand.mean, demand.peak / usual)
@@ -135,7 +140,7 @@ class Forecast:
         rising = rate > _RISING * level
         smooth = max(0.5 * (rate + level), 0.5 * rate)
         return changed(
-            known,
+            self,
             last=last,
             mean=mean,
             means=(*before, demand.mean)[-_RECENT:],

@@ -4,65 +4,73 @@ The share of late time in the minutes after a forecast is a curve over capacity 
 from the stream's own minutes, of which the old are forgotten. The forecast of a minute is judged
 once the next minutes are known.
 
-Of a minute only its mean m and its peak k are known. They are those of a load that is at k for the
-share f of it, and at o else: then a capacity of c between the two is late from when k comes until
-what has queued up is done, f + f (k / c - 1) / (1 - o / c) = (m - o) / (c - o) of the time.
+Work is a fluid: what comes beyond the capacity queues up, and what waits longer than one batch
+interval is late. A batch that takes longer by chance makes none late: the next ones make up for it.
+Of a minute only its mean m and its peak k are known. They are those of a load that is at k for some
+share of the minute and at o for the rest.
 """
 
-from bisect import bisect_left
-from math import erfc, exp, log, sqrt
+from bisect import bisect_right
+from collections.abc import Sequence
 
-_FIRST, _STEP, _LEVELS = 0.7, 1.04, 64
-LEVELS = tuple(_FIRST * _STEP**number for number in range(_LEVELS))
-"""Capacity / forecast: from 0.7 to 8.3."""
-_LOGS = tuple(log(level) for level in LEVELS)
-_LOG_STEP, _LOG_FIRST = log(_STEP), log(_FIRST)
-
-_FAR = 3.5
-"""Standard deviations of noise beyond which it makes no batch late."""
-_QUEUE = 2.6
-"""The decline with each standard deviation of room of the share of batches that are late for those
-before them: fitted to simulated batches whose times are lognormal."""
-_LOSS = 5.0
-_AFTER = 1.0
-"""A minute that brings more than can be done makes minutes after it late as well: so many times the
-share by which it is more, and at most so many."""
-_ROOT_HALF = sqrt(0.5)
-_NONE = (0.0,) * _LEVELS
+LEVELS = (
+    *(1 + 0.03 * number for number in range(10)),
+    *(1.3 * 1.1**number for number in range(14)),
+)
+"""Capacity / forecast: from 1 to 4.5."""
+_MOST = 1000.0
+"""Times the forecast: of more, the shares are the same."""
+_NONE = (0.0,) * len(LEVELS)
+_BURST = 0.5
+"""How long a peak lasts: 0 one batch interval, 1 as long as the mean of its minute lets it."""
 
 Curve = tuple[float, ...]
 """The share of late time for each of `LEVELS`."""
 
 
-def late_share(mean: float, peak: float, least: float, noise: float) -> Curve:
-    """The shares for one minute.
+def late_share(came: Sequence[tuple[float, float]], rate: float, slack: float) -> Curve:
+    """The shares for the minutes that followed on a forecast.
 
     Args:
-        mean, peak: times the forecast.
-        least: the share of the minute that its peak had, at least: one of its batches.
-        noise: relative standard deviation of processing times.
+        came: mean and peak of each, records per second.
+        rate: the forecast.
+        slack: minutes for which a batch may wait without being late: one batch interval. The peak
+            of a minute lasts as long, at least.
     """
-    reach = max(peak, mean * exp(_FAR * noise))
-    below, end = bisect_left(LEVELS, mean), bisect_left(LEVELS, reach)
-    other = max(0.0, (mean - least * peak) / (1 - least)) if least < 1 else mean
-    over, log_mean = mean - other, log(mean) if mean > 0 else 0.0
-    shares = [1.0 + min(_AFTER, _LOSS * (mean / level - 1)) for level in LEVELS[:below]]
-    for level, log_level in zip(LEVELS[below:end], _LOGS[below:end], strict=True):
-        share = over / (level - other) if level < peak else 0.0
-        z = (log_level - log_mean) / noise
-        if z < _FAR:
-            share = max(share, 0.5 * (erfc(z * _ROOT_HALF) + exp(-_QUEUE * z)))
-        shares.append(min(1.0, share))
-    return (*shares, *_NONE[end:])
+    phases = []
+    for each in came:
+        mean, peak = (min(_MOST, of / rate) for of in each)
+        if peak <= mean:
+            phases.append((mean, 1.0))
+            continue
+        least = min(slack, mean / peak)
+        share = least + _BURST * (mean / peak - least)
+        other = max(0.0, mean - share * peak) / (1 - share)
+        phases += (peak, share), (other, 1 - share)
+    shares = []
+    for level in LEVELS:
+        queue = late = 0.0
+        limit = slack * level
+        for of, length in phases:
+            grows = of - level
+            after = max(0.0, queue + grows * length)
+            if after > limit:
+                late += length if queue >= limit else (after - limit) / grows
+            elif queue > limit:
+                late += (limit - queue) / grows
+            queue = after
+        if not late:
+            break
+        shares.append(late / len(came))
+    return (*shares, *_NONE[len(shares) :])
 
 
 def at(curve: Curve, factor: float) -> float:
     """The share for a capacity of so many times the forecast."""
-    if factor <= _FIRST:
+    number = bisect_right(LEVELS, factor) - 1
+    if number < 0:
         return curve[0]
-    place = (log(factor) - _LOG_FIRST) / _LOG_STEP
-    number = int(place)
-    if number >= _LEVELS - 1:
+    if number == len(LEVELS) - 1:
         return curve[-1]
-    below = curve[number]
-    return below + (place - number) * (curve[number + 1] - below)
+    part = (factor - LEVELS[number]) / (LEVELS[number + 1] - LEVELS[number])
+    return curve[number] + part * (curve[number + 1] - curve[number])

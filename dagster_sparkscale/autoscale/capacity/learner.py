@@ -1,12 +1,12 @@
 """What the capacity policy has learned of one stream, minute by minute. Pure."""
 
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from math import ceil
 from typing import NamedTuple, Self
 
 from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand
-from dagster_sparkscale.autoscale.capacity.forecast import Came, Forecast
+from dagster_sparkscale.autoscale.capacity.forecast import Forecast
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD, Model
 from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, size
 from dagster_sparkscale.autoscale.capacity.waves import Evidence
@@ -25,8 +25,6 @@ RENT, RENT_EACH = 2.0, 0.25
 """Executor-minutes that too many executors may cost before they go, and for each that there is."""
 _RECENTLY = 3
 """Minutes of which the most executors that were wanted stay."""
-_NOISE_GAIN = 0.05
-"""Share that a minute has of what is usual of processing times."""
 _PRIOR_ERROR = 0.0025
 _WHOLE = 0.9
 """Share of an interval for which executors have been there when its batches ran on them."""
@@ -44,8 +42,6 @@ _VERY_LATE = 2.5
 """Batch intervals after which no batch is done for the noise of processing times alone."""
 _WARY, _WARY_FOR = 4.0, 900.0
 """Times its price that lateness has for so many seconds after a batch was very late."""
-_LEAST_NOISE = 0.02
-"""The noise of processing times is no less than that."""
 _MARGIN = 0.8
 """How much better the other w has to predict before it is used."""
 
@@ -128,8 +124,6 @@ class Known:
     """Executor-minutes that more executors than wanted have cost since they were wanted."""
     wants: tuple[int, ...] = ()
     """Executors wanted in each of the last minutes of these, at most `_RECENTLY`."""
-    noise: float = 0.1
-    """Relative standard deviation of processing times."""
 
     def after(self, minute: Minute) -> Self:
         """What is known with one minute more."""
@@ -181,9 +175,7 @@ class Known:
         if steady and minute.registered and time > 0 and now.records > 0:
             known = known._tried(time / batch, now, minute)
             known = known._learned(time / batch, now.records, minute.registered)
-        noise = known._noise(minute, now)
-        came = Came(now.mean, now.peak, 1 / max(1, minute.completed or 0), max(_LEAST_NOISE, noise))
-        return changed(known, noise=noise, forecast=known.forecast.after(now, came))
+        return changed(known, forecast=known.forecast.after(now, batch / 60))
 
     def _at_least(self, minute: Minute, now: Demand | None, steady_since: int) -> Demand | None:
         """The demand of a minute with what a batch in progress says of it: how long it has taken
@@ -272,29 +264,6 @@ class Known:
     def model(self) -> Model | None:
         """The model that is relied on; None: there is none yet."""
         return self.waves if self.in_waves and self.waves is not None else self.fluid
-
-    def _noise(self, minute: Minute, now: Demand) -> float:
-        """The noise of processing times with one minute more: how much longer the longest batch
-        took than its records alone make it."""
-        batch, model = self.workload.batch_interval, self.model
-        completed = minute.completed or 0
-        if (
-            model is None
-            or minute.delay is None
-            or not minute.processing_ms
-            or completed < 2
-            or now.mean <= 0
-        ):
-            return self.noise
-        overhead = model.cost.overhead
-        usual = minute.processing_ms / 1000 / batch - overhead
-        longest = minute.delay / batch - 1 - overhead
-        if not 0.01 < usual < longest <= 1 - overhead:
-            return self.noise
-        # Of n batches the largest lies so many standard deviations above the mean, about.
-        times = sqrt(2 * log(completed)) * 0.67
-        found = max(0.0, longest / usual * now.mean / now.peak - 1) / times
-        return self.noise + _NOISE_GAIN * (found - self.noise)
 
     def _size(self) -> Size | None:
         model = self.model
