@@ -211,3 +211,34 @@ def test_work_that_doubles_is_noticed_within_two_minutes():
     for _ in range(2):
         model = model.after(0.92, 5000, 1 / 8)
     assert abs(model.cost.time(5000, 1 / 8) - 0.92) < 0.05
+
+
+@given(
+    st.floats(0.0, 2.0),
+    st.just(0.0) | st.floats(1e-9, 0.01),
+    st.just(0.0) | st.floats(1e-9, 0.01),
+    st.integers(1, 4),
+    st.integers(0, 9),
+    st.none() | st.integers(1, 64),
+    st.booleans(),
+)
+def test_a_size_has_a_place_for_a_task_and_an_end(
+    overhead, alone, shared, slots, pinned, number, waves
+):
+    curve = tuple(max(0.0, 0.5 - 0.1 * n) for n in range(len(LEVELS)))
+    tasks = Tasks(slots, pinned, number, waves and number is not None)
+    found = size(Need(100.0, 0.0, curve, 100.0), Cost(overhead, alone, shared), tasks, 10.0)
+    assert found.executors * slots > pinned
+    if overhead >= 1:  # it is the driver's own time that does not fit: no executor shortens that
+        assert found.executors <= 40_000 * shared / slots + pinned / slots + 2
+
+
+def test_without_a_maximum_no_more_are_asked_for_than_shorten_what_does_not_fit():
+    curve = (0.0,) * len(LEVELS)
+    found = size(Need(100.0, 0.0, curve, 100.0), Cost(1.2, 0.0, 0.001), Tasks(2), 10.0)
+    assert found.keep_up == float("inf")
+    assert found.executors == 2  # 1000 records take 0.25 intervals beside 1.2
+
+
+def test_a_rate_of_nearly_nothing_needs_one_place():
+    assert Tasks(2, tasks=8, waves=True).executors(float("inf")) == 1

@@ -138,11 +138,14 @@ class Sizing:
             most = f"{size.executors} bring most of what can be had"
             return f"no number of executors keeps up with {each}; {most}"
         parts = [f"needs {size.keep_up:.1f} executors for {each} ({size.each:,.0f} each)"]
+        waiting = self.known.now.waiting if self.known.now else 0.0
+        if size.catch_up == inf:
+            parts.append(f"no number of them catches up {waiting:.0f} s at once")
+            return f"{', '.join(parts)}: {size.executors}"
         rest = size.executors - max(size.keep_up, size.catch_up)
         if rest >= 0.05:
             parts.append(f"{rest:.1f} for its fluctuations at a price of {self.known.price:g}")
         if (extra := size.catch_up - size.keep_up) >= 0.05:
-            waiting = self.known.now.waiting if self.known.now else 0.0
             parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
         return f"{', '.join(parts)}: {size.executors}"
 

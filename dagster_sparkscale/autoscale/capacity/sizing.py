@@ -51,7 +51,7 @@ class Tasks:
         if w <= 0 or (beyond and self.sure):
             return inf
         if self.waves and self.tasks is not None and not beyond:
-            places = -(-self.tasks // max(1, floor(w * self.tasks / _ALMOST)))
+            places = -(-self.tasks // max(1, floor(min(1.0, w) * self.tasks / _ALMOST)))
             return -(-(places + self.pinned) // self.slots)
         return (1 / w + self.pinned) / self.slots
 
@@ -94,14 +94,16 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
     """
     keep_up = _needed(need.rate, cost, tasks, interval)
     catch_up = _needed(need.rate * (1 + need.waiting / DRAIN), cost, tasks, interval)
+    # Receivers leave a place for one task, at least.
+    first = max(need.least, tasks.pinned // tasks.slots + 1)
     if catch_up == inf:
         # As many as bring most of what can be had; or more, where it is only thought that these do.
-        found = _saturated(cost, tasks)
+        found = _saturated(need.rate * interval, cost, tasks)
         if keep_up < inf:
             found = min(found, ceil(_CATCHING_UP * keep_up))
-        found = max(found, need.least)
+        found = max(found, first)
     else:
-        least = max(need.least, ceil(catch_up * _ALMOST))
+        least = max(first, ceil(catch_up * _ALMOST))
         found = _cheapest(least, need, cost, tasks, interval)
     capacity = cost.records(tasks.w(found)) / interval
     return Size(found, keep_up, catch_up, need.rate, capacity / found)
@@ -124,13 +126,21 @@ _WORTH = 1.25
 """How much longer than with any number of executors a batch may take that none make fit."""
 
 
-def _saturated(cost: Cost, tasks: Tasks) -> int:
+def _saturated(records: float, cost: Cost, tasks: Tasks) -> int:
     """The fewest executors with which the part of a batch that they share is small beside the
-    rest, or its tasks all run at a time."""
+    rest, or its tasks all run at a time.
+
+    Args:
+        records: of a batch.
+    """
     if cost.shared <= 0:
         return 1
     most = inf if tasks.tasks is None else tasks.executors(1 / tasks.tasks)
-    wanted = tasks.executors((_WORTH - 1) * cost.alone / cost.shared)
+    alone = cost.alone
+    if cost.overhead >= 1:
+        # It does not fit without any record, so the records need not cost anything beside it.
+        alone += cost.overhead / records
+    wanted = tasks.executors((_WORTH - 1) * alone / cost.shared)
     return max(1, min(_ALL, ceil(min(most, wanted, _ALL))))
 
 
