@@ -92,13 +92,15 @@ class Agent:
         """What there is to tell.
 
         Args:
-            since, window: which batches, as `History.read` takes them; `window` in seconds.
+            since, window: which batches, as `History.read` takes them; `window` in seconds, with
+                the batch before it of each query. 0: none.
             batches: whether any at all.
         """
         if self.admission.attached:
             self._refresh()
         now = time.time()
-        listed, last = self.history.read(since, None if window is None else now - window)
+        after = None if window is None else now - window
+        listed, last = self.history.read(since, after, leading=bool(window))
         bound = self._executors.bound
         of_parts = (item for part in self._parts for item in part.answer().items())
         return Answer(

@@ -169,8 +169,9 @@ def _uneven(now: _Window) -> tuple[float | None, float | None]:
         before = known[-len(batches) - 1] if len(known) > len(batches) else None
         interval = now.intervals[query.name] / 1000
         queues = query.pending_batches is not None
-        peaks.append(fullest(batches, before, interval, queues))
-        delays.append(latest(batches, before, interval, queues))
+        paced = queues or query.interval_ms is not None
+        peaks.append(fullest(batches, before, interval, queues, paced))
+        delays.append(latest(batches, before, interval, queues, paced))
     full, late = [p for p in peaks if p is not None], [d for d in delays if d is not None]
     return sum(full) if full else None, max(late, default=None)
 

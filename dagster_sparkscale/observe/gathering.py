@@ -5,14 +5,24 @@ since the batch before began: where that one took longer than its interval, it h
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from dagster_sparkscale.observe.status import Batch
 
 
 def fullest(
-    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool
+    batches: Sequence[Batch],
+    before: Batch | None,
+    interval: float,
+    queues: bool,
+    paced: bool = True,
 ) -> float | None:
     """Records per second of the fullest batch: its records / the seconds in which they came.
+
+    Batches that begin as soon as one can are put together until they have gathered for an interval:
+    in less, a rate is chance. Not known of the first batch of a driver, or the first after one that
+    failed, as that may be one which was planned before; nor of the next one, which then has all
+    that came since that plan.
 
     Args:
         batches: of one query, in order of time; those that failed, too.
@@ -21,48 +31,73 @@ def fullest(
         interval: the batch interval, seconds.
         queues: whether there is a batch each interval and they wait for each other, as with
             DStreams.
+        paced: whether the trigger has an interval. False: a batch begins as soon as one can.
     """
-    rates = [
-        batch.records / seconds
-        for batch, seconds in _gathered(batches, before, interval, queues)
-        if batch.records is not None and seconds is not None
-    ]
+    rates = []
+    records, gathered = 0, 0.0
+    for each in _gathered(batches, before, interval, queues, paced):
+        if each.batch.records is None or each.seconds is None or each.doubtful:
+            continue
+        records, gathered = records + each.batch.records, gathered + each.seconds
+        if gathered >= interval:
+            rates.append(records / gathered)
+            records, gathered = 0, 0.0
     return max(rates, default=None)
 
 
 def latest(
-    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool
+    batches: Sequence[Batch],
+    before: Batch | None,
+    interval: float,
+    queues: bool,
+    paced: bool = True,
 ) -> float | None:
     """Seconds from when the oldest record of a batch came until that batch was done, of the latest
     batch; at least, where the one before it is not known.
 
     Args:
-        batches, before, interval, queues: as of `fullest`.
+        batches, before, interval, queues, paced: as of `fullest`.
     """
+    least = interval if paced else 0.0
     delays = [
         # What a trigger of Structured Streaming waited for is within the time its batch gathered.
-        (seconds or interval) + ((batch.scheduling_ms or 0) * queues + batch.processing_ms) / 1000
-        for batch, seconds in _gathered(batches, before, interval, queues)
-        if batch.processing_ms or batch.records
+        (each.seconds or least)
+        + ((each.batch.scheduling_ms or 0) * queues + each.batch.processing_ms) / 1000
+        for each in _gathered(batches, before, interval, queues, paced)
+        if each.batch.processing_ms or each.batch.records
     ]
     return max(delays, default=None)
 
 
+class _Gathered(NamedTuple):
+    batch: Batch
+    seconds: float | None
+    """In which its records came; None: not known."""
+    doubtful: bool
+    """Whether it may have been planned by a query that died since, or the one before it."""
+
+
 def _gathered(
-    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool
-) -> list[tuple[Batch, float | None]]:
-    """The batches that did not fail, with the seconds in which their records came."""
-    found = []
-    began = None if before is None else _began(before)
-    for batch in batches:
+    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool, paced: bool
+) -> list[_Gathered]:
+    """The batches that did not fail."""
+    found: list[_Gathered] = []
+    began: float | None = None
+    doubtful = 0
+    for batch in batches if before is None else (before, *batches):
+        if batch.failed:
+            # Its records are in the one that runs in its place.
+            doubtful = 2
+            continue
         last, began = began, _began(batch)
         if queues:
-            seconds: float | None = interval
+            found.append(_Gathered(batch, interval, False))
         else:
-            seconds = None if last is None else max(interval, began - last)
-        if not batch.failed:
-            found.append((batch, seconds))
-    return found
+            seconds = None if last is None else max(interval if paced else 0.0, began - last)
+            found.append(_Gathered(batch, seconds, doubtful > 0))
+        doubtful = 1 if batch.cold else max(0, doubtful - 1)
+    # Of the one before only its begin counts.
+    return found if before is None or before.failed else found[1:]
 
 
 def _began(batch: Batch) -> float:

@@ -31,6 +31,17 @@ def test_a_window_selects_by_time_of_completion() -> None:
     assert history.read(after=8.0)[0] == [batch(9)]
 
 
+def test_the_batch_before_a_window_leads_it_that_of_each_query() -> None:
+    history = History()
+    other = Batch("other", completed_at=4.5, processing_ms=1)
+    for each in (batch(1), other, *map(batch, range(2, 9))):
+        history.add(each)
+    found, _ = history.read(after=6.5, leading=True)
+    assert found == [other, batch(6), batch(7), batch(8)]
+    assert history.read(after=8.0, leading=True)[0] == [other, batch(8)]
+    assert history.read(since=9, after=0.0, leading=True)[0] == []
+
+
 def test_when_the_last_batch_completed_that_is_not_kept_is_known() -> None:
     history = History(limit=3)
     dropped = []

@@ -19,6 +19,11 @@ def seen_dstream(*batches):
     return seen(queries=(query,), batches=batches)
 
 
+def seen_paced(*batches):
+    query = Query(QUERY, True, interval_ms=int(INTERVAL * 1000), trigger="processing time")
+    return seen(queries=(query,), batches=batches)
+
+
 class TestDStreams:
     def test_each_batch_has_the_records_of_one_interval(self):
         evaluation = seen_dstream(dstream(4, 15, records=300), dstream(4, 5, records=50))
@@ -37,34 +42,67 @@ class TestStructuredStreaming:
         long = batch(25, ago=20, records=100)
         # How much longer than an interval the one before took is its time to gather.
         next_one = batch(8, ago=12, records=250, scheduling_ms=15_000)
-        evaluation = seen(batches=(batch(2, ago=50), long, next_one))
+        evaluation = seen_paced(batch(2, ago=50), long, next_one)
         # It began at 20 s ago, the one before at 45 s ago.
         assert evaluation.peak_rate == max(100 / INTERVAL, 250 / 25)
         assert evaluation.delay == max(INTERVAL + 25, 25 + 8)
 
     def test_the_batch_before_the_window_tells_when_the_first_began_to_gather(self):
         before, first = batch(30, ago=70, records=1), batch(40, ago=20, records=400)
-        evaluation = seen(batches=(before, first))
+        evaluation = seen_paced(before, first)
         assert evaluation.completed == 1
         assert evaluation.peak_rate == 400 / 40
         assert evaluation.delay == 40 + 40
 
     def test_what_came_first_is_not_known_of_the_only_batch(self):
-        evaluation = seen(batches=(batch(4, records=300),))
+        evaluation = seen_paced(batch(4, records=300))
         assert evaluation.peak_rate is None
         assert evaluation.delay == INTERVAL + 4
 
     def test_a_trigger_without_data_ends_the_gathering_and_is_no_batch(self):
         idle = batch(0, ago=25, records=None, triggers=3)
-        evaluation = seen(batches=(batch(1, ago=55), idle, batch(2, ago=13, records=200)))
+        evaluation = seen_paced(batch(1, ago=55), idle, batch(2, ago=13, records=200))
         assert evaluation.peak_rate == 200 / INTERVAL
         assert evaluation.delay == INTERVAL + 2
 
-    def test_a_batch_that_failed_is_none_but_others_began_after_it(self):
-        failed = batch(5, ago=25, records=900, failed=True)
-        evaluation = seen(batches=(batch(1, ago=55), failed, batch(2, ago=8, records=200)))
-        assert evaluation.peak_rate == 200 / 20
-        assert evaluation.delay == 20 + 2
+    def test_a_batch_that_failed_is_done_by_the_one_in_its_place(self):
+        failed = batch(5, ago=35, records=900, failed=True)
+        # It may have been planned before: then the next one has all that came since that plan.
+        again, rest = batch(2, ago=18, records=900), batch(9, ago=9, records=9000)
+        evaluation = seen_paced(batch(1, ago=55), failed, again, rest)
+        assert evaluation.peak_rate is None
+        assert evaluation.delay == 36 + 2
+        evaluation = seen_paced(batch(1, ago=55), failed, again, rest, batch(3, ago=5, records=70))
+        assert evaluation.peak_rate == 70 / INTERVAL
+
+    def test_the_second_batch_of_a_driver_may_have_all_that_came_while_there_was_none(self):
+        first = batch(8, ago=32, records=100, cold=True)
+        second, third = batch(6, ago=14, records=9000), batch(2, ago=3, records=130)
+        assert seen_paced(first, second).peak_rate is None
+        evaluation = seen_paced(first, second, third)
+        assert evaluation.peak_rate == 130 / 15
+        assert evaluation.delay == 20 + 6
+
+
+class TestAsFastAsPossible:
+    """Batches that begin as soon as one can, where 10 s are the latency that is wanted."""
+
+    def test_batches_are_as_full_as_what_came_since_the_one_before(self):
+        batches = [batch(2, ago=55 - 2 * number, records=2000) for number in range(25)]
+        evaluation = seen(batches=tuple(batches))
+        assert evaluation.peak_rate == 1000
+        assert evaluation.delay == 2 + 2
+
+    def test_a_rate_is_that_of_an_interval_at_least(self):
+        # Of what comes once a second, each other batch has all.
+        batches = [
+            batch(0.5, ago=31 - number / 2, records=number % 2 * 100) for number in range(50)
+        ]
+        evaluation = seen(batches=tuple(batches))
+        assert evaluation.peak_rate is not None and 90 < evaluation.peak_rate <= 100
+
+    def test_in_less_than_an_interval_it_is_not_known(self):
+        assert seen(batches=(batch(2, ago=8), batch(2, ago=6))).peak_rate is None
 
 
 def test_queries_are_full_together_and_the_latest_tells_the_delay():

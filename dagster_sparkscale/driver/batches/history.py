@@ -65,12 +65,16 @@ class History:
         with self._lock:
             return self._dropped_at
 
-    def read(self, since: int | None = None, after: float | None = None) -> tuple[list[Batch], int]:
+    def read(
+        self, since: int | None = None, after: float | None = None, leading: bool = False
+    ) -> tuple[list[Batch], int]:
         """What is kept, oldest first, and the sequence number of the last batch ever recorded.
 
         Args:
             since: only batches with a higher sequence number.
             after: only batches completed later than this, seconds since the epoch.
+            leading: with the last batch of each query before those: since when that began, the
+                next one has gathered its records.
         """
         with self._lock:
             batches, last = list(self._batches), self._last_seq
@@ -78,5 +82,9 @@ class History:
             newer = last - since
             batches = batches[max(0, len(batches) - newer) :]
         if after is not None:
-            batches = [batch for batch in batches if batch.completed_at > after]
+            earlier = [batch for batch in batches if batch.completed_at <= after]
+            lead = (
+                {id(batch) for batch in {b.query: b for b in earlier}.values()} if leading else ()
+            )
+            batches = [b for b in batches if b.completed_at > after or id(b) in lead]
         return batches, last
