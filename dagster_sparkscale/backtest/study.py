@@ -230,7 +230,7 @@ def _tried(
     try:
         runs = _runs(candidate, application, parts, seed)
         held_out = None if last is None else together(_runs(candidate, *last, seed))
-    except Exception as error:  # a policy of the user's own
+    except (Exception, SystemExit) as error:  # a policy of the user's own
         why = f"it could not decide: {type(error).__name__}: {error}"
         return Outcome(candidate.name, None, None, why)
     whole = together(runs)

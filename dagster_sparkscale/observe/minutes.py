@@ -191,8 +191,10 @@ def restored(text: str) -> list[Minute]:
         # Also of an older release, which had no dictionary.
         of = zlib.decompressobj(zdict=_USUAL)
         packed = json.loads(of.decompress(b64decode(text, validate=True)) + of.flush())
-    except (ValueError, zlib.error) as error:
+    except (ValueError, RecursionError, zlib.error) as error:
         raise ValueError(f"{reprlib.repr(text)}: must be compressed minutes: {error}") from None
+    if not of.eof or of.unused_data:  # or its checksum is missing
+        raise ValueError(f"{reprlib.repr(text)}: must be compressed minutes, whole and alone")
     if not isinstance(packed, dict):
         raise ValueError(f"{reprlib.repr(text)}: must hold an object")
     return unpack(packed)

@@ -8,6 +8,7 @@ by what it sees alone.
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Self
 
 from dagster import DagsterInstance
@@ -99,8 +100,8 @@ def _nothing(stream: Stream) -> Learner | None:
         return None
     try:
         learner = policy.learner(stream.workload)
-    except Exception as error:  # a user's own: it must not end the tick of all streams
-        return _Broken(error)
+    except (Exception, SystemExit) as error:  # a user's own: it must not end everybody's tick
+        return _Broken(error, error.__traceback__)
     return None if learner is None else Learned.of(learner)
 
 
@@ -123,8 +124,8 @@ def _after(learner: Learner, minutes: Collection[Minute]) -> Learner:
     try:
         for minute in minutes:
             learner = learner.after(minute)
-    except Exception as error:  # a user's own
-        return _Broken(error)
+    except (Exception, SystemExit) as error:  # a user's own
+        return _Broken(error, error.__traceback__)
     return learner
 
 
@@ -132,7 +133,10 @@ def _after(learner: Learner, minutes: Collection[Minute]) -> Learner:
 class _Broken:
     """A learner that has failed: to decide says why."""
 
-    error: Exception
+    error: Exception | SystemExit
+    where: TracebackType | None
+    """Where it has failed. An error has each place where it was raised: once each tick, these
+    would be more and more."""
 
     def after(self, minute: Minute, /) -> Self:
         """Learn nothing more."""
@@ -140,4 +144,4 @@ class _Broken:
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """Fail as it has failed."""
-        raise self.error
+        raise self.error.with_traceback(self.where)

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from dataclasses import fields, replace
 
 import pytest
@@ -190,6 +190,7 @@ def compressed(text):
     [
         *((text, "must be compressed minutes") for text in ("", "eA==", "no base64", "\u20ac")),
         (compressed(b"\xff"), "must be compressed minutes"),
+        (compressed(b"[" * 100_000), "must be compressed minutes"),
         (compressed(b"[]"), "must hold an object"),
         (compressed(b"{}"), "at = None"),
     ],
@@ -197,6 +198,14 @@ def compressed(text):
 def test_what_stored_does_not_make_is_refused(text, why):
     with pytest.raises(ValueError, match=why):
         restored(text)
+
+
+@pytest.mark.parametrize("cut", [slice(-1), slice(-4), slice(-20), slice(None)])
+def test_of_an_event_that_is_cut_off_or_goes_on_nothing_is_read(cut):
+    whole = b64decode(stored([Minute(at=NOON + 60 * n, ratio=n / 10) for n in range(10)]))
+    other = whole[cut] if cut.stop else whole + b"more"
+    with pytest.raises(ValueError, match="must be compressed minutes"):
+        restored(b64encode(other).decode())
 
 
 def test_the_first_and_the_last_second_that_a_clock_shows():

@@ -1,6 +1,8 @@
 """What a policy has learned in the sensor is what the stored minutes say."""
 
+import sys
 import time
+import traceback
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from dagster_sparkscale import AutoscalePolicy, Bounds, Evaluation, Hold, Minute, ScaleTo, history
 from dagster_sparkscale.declare.learner import BLOCK, Learned, Workload, since
 from dagster_sparkscale.watch import learners as learners_module
-from dagster_sparkscale.watch.learners import learned_so_far
+from dagster_sparkscale.watch.learners import Learners, learned_so_far
+from dagster_sparkscale.watch.memory import StreamMemory
 from tests.fakes import structured
 from tests.watch.deployment import HOUR, Deployment, overload
 
@@ -164,6 +167,31 @@ class TestInTheSensor:
             assert tick.decided().startswith(why)
             noon[0] += 60
         assert tick.seen("views").ratio is not None
+
+    @pytest.mark.parametrize("at", ["learner", "after"])
+    def test_a_learner_that_ends_the_process_ends_no_tick(self, noon, at, monkeypatch):
+        def end(*_):
+            sys.exit("no license")
+
+        monkeypatch.setattr({"learner": Failing, "after": FailingLearner}[at], at, end)
+        deployed = Deployment([structured(autoscale=Failing(at="decide"))])
+        overload(deployed, deployed.streams[0])
+        for _ in range(2):
+            why = "hold: Failing could not decide: SystemExit: no license"
+            assert deployed.tick().decided().startswith(why)
+            noon[0] += 60
+
+    def test_a_learner_that_has_failed_keeps_nothing_of_the_ticks_since(self):
+        stream = structured(autoscale=Failing(at="learner"))
+        learners = Learners()
+        learners.tick([stream.name], 0.0)
+        of = learners.of(dg.DagsterInstance.ephemeral(), stream, StreamMemory())
+        lengths = set()
+        for _ in range(3):
+            with pytest.raises(KeyError) as failed:
+                of.decide(Bounds(1, 9, 1), Evaluation(60))
+            lengths.add(len(traceback.extract_tb(failed.value.__traceback__)))
+        assert len(lengths) == 1
 
 
 minutes = st.lists(st.integers(0, 60 * BLOCK // 60), unique=True, max_size=40).map(sorted)
