@@ -103,7 +103,7 @@ def done(began, delay):
 
 
 def test_what_is_late_after_a_step_ends_with_two_minutes_without():
-    batches = [done(90, 30), done(130, 30), done(200, 25), done(210, 12), done(400, 30)]
+    batches = [done(90, 40), done(130, 40), done(200, 35), done(210, 12), done(400, 40)]
     run = SimpleNamespace(application=DSTREAMS, batches=batches)
     assert late_for(run, 100.0) == 105.0
     assert late_for(run, 300.0) == 105.0
