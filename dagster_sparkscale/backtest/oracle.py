@@ -38,7 +38,7 @@ _PRICES = (0.25, 256.0)
 _STEPS = 7
 """Prices that are tried."""
 _SHARES = (1.0, 0.5, 0.0)
-"""Of the time that batches may wait, the share that is used: batches of Structured Streaming that
+"""The share that is used of the time that batches may wait: batches of Structured Streaming that
 wait come together, and are later than one by one."""
 _FITS = 1e-9
 

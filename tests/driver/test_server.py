@@ -36,17 +36,20 @@ def test_before_spark_is_there_a_status_is_answered(
 def test_batches_are_answered_as_the_reader_wants_them(
     client: http.client.HTTPConnection, agent: Agent
 ) -> None:
+    older = Batch("q", agent.started_at - 200, 9, 0, 0)
     old = Batch("q", agent.started_at - 100, 700, 3, 5, failed=True, batch_id=1)
     new = Batch("q", agent.started_at, 0, 0, 0, triggers=6)
-    agent.history.add(old)
-    agent.history.add(new)
+    for each in (older, old, new):
+        agent.history.add(each)
     status = Status.from_json(json.dumps(ask(client, "GET", "/v1/status")[1]))
-    assert status.last_seq == 2
+    assert status.last_seq == 3
     # The first that a query has completed in this driver.
-    assert status.batches == (replace(old, cold=True), new)
-    assert len(ask(client, "GET", "/v1/status?window=50")[1]["batches"]) == 1
-    assert len(ask(client, "GET", "/v1/status?since=1")[1]["batches"]) == 1
-    assert len(ask(client, "GET", "/v1/status?since=0&window=1000")[1]["batches"]) == 2
+    assert status.batches == (older, replace(old, cold=True), new)
+    # With the one before: since when that began, the next one has gathered its records.
+    assert len(ask(client, "GET", "/v1/status?window=50")[1]["batches"]) == 2
+    assert ask(client, "GET", "/v1/status?window=0")[1]["batches"] == []
+    assert len(ask(client, "GET", "/v1/status?since=2")[1]["batches"]) == 1
+    assert len(ask(client, "GET", "/v1/status?since=0&window=1000")[1]["batches"]) == 3
     assert ask(client, "GET", "/v1/status?since=9")[1]["batches"] == []
 
 
