@@ -21,6 +21,8 @@ from dagster_sparkscale.operations import asset_key
 
 DAYS = 7.0
 """Days of history that are looked at, unless another number is asked for."""
+MOST_DAYS = 3650.0
+"""Days of history that may be asked for."""
 MOST_LATE = 1.0
 """Percent of the time whose records may come too late, unless another number is asked for."""
 DAY = 86400.0

@@ -12,6 +12,7 @@ from pydantic import Field, create_model
 from dagster_sparkscale.advice.backtest import (
     DAY,
     DAYS,
+    MOST_DAYS,
     MOST_LATE,
     NoAdvice,
     minutes_of,
@@ -35,7 +36,7 @@ _DESCRIPTION = (
 class BacktestConfig(dg.Config):
     """The config of a backtest run."""
 
-    days: float = Field(default=DAYS, gt=0, description="Days of history.")
+    days: float = Field(default=DAYS, gt=0, le=MOST_DAYS, description="Days of history.")
     most_late: float = Field(
         default=MOST_LATE,
         ge=0,

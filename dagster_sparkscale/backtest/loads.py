@@ -4,6 +4,7 @@ import csv
 import gzip
 import math
 import reprlib
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ class Load:
         wrong = next((rate for rate in self.rates if not 0 <= rate < math.inf), None)
         if wrong is not None:
             raise ValueError(f"rates: {wrong!r} must be records per second, at least 0")
+        if not self.records < math.inf:
+            raise ValueError(f"rates: {self.peak!r} must be less: they make more records than fit")
 
     @property
     def seconds(self) -> float:
@@ -141,7 +144,7 @@ def read_csv(path: str | Path) -> Load:
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file)]
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, csv.Error) as error:
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error, csv.Error) as error:
         raise ValueError(f"{path}: must be CSV: {error}") from None
     name = path.name.removesuffix(".gz").removesuffix(".csv")
     try:

@@ -151,6 +151,10 @@ def _is_amount(value: float) -> bool:
     return 0 <= value < math.inf
 
 
+def _is_count(value: float) -> bool:
+    return value >= 1 and type(value) is int
+
+
 def _are_steps(value: tuple[tuple[float, float], ...]) -> bool:
     times = [at for at, _ in value]
     return times == sorted(times) and all(0 < cost < math.inf for _, cost in value)
@@ -159,14 +163,14 @@ def _are_steps(value: tuple[tuple[float, float], ...]) -> bool:
 _RIGHT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("overhead", "seconds, at least 0", _is_amount),
     ("work", "seconds, at least 0", _is_amount),
-    ("shards", "at least 1", lambda value: value >= 1),
-    ("partitions", "at least 1", lambda value: value >= 1),
+    ("shards", "a whole number, at least 1", _is_count),
+    ("partitions", "a whole number, at least 1", _is_count),
     ("skew", "at least 1", lambda value: 1 <= value < math.inf),
     ("serial", "at least 0 and below 1", _is_share),
     ("sink_rate", "above 0", lambda value: 0 < value < math.inf),
     ("noise", "at least 0 and below 1", _is_share),
     ("start_delay", "seconds, at least 0", _is_amount),
-    ("max_records", "at least 1", lambda value: value >= 1),
+    ("max_records", "a whole number, at least 1", _is_count),
     ("batch_failures", "at least 0 and below 1", _is_share),
     ("executor_failures", "at least 0", _is_amount),
     ("costs", "pairs of seconds, in order, and factors above 0", _are_steps),

@@ -65,7 +65,11 @@ def stretches(
     """
     found = []
     for part in _without_gaps(thinned(minutes, window), GAP * window):
-        if len(part) >= LEAST and (stretch := _stretch(part, workload, maximum)) is not None:
+        if len(part) < LEAST or (stretch := _stretch(part, workload, maximum)) is None:
+            continue
+        if (
+            stretch.load.seconds >= window
+        ):  # less is known where nothing came after its first minute
             found.append(stretch)
     return found
 

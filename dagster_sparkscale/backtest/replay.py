@@ -112,11 +112,19 @@ def replay(
     held_out = _errors(unknown or pairs[-1:], interval)
     ran = None
     if policy is not None:
-        again = _by_policy(whole.application, whole.stretches, policy, bounds, window, seed)
+        try:
+            again = _by_policy(whole.application, whole.stretches, policy, bounds, window, seed)
+        except (Exception, SystemExit) as error:  # a policy of the user's own
+            return undecided(error)
         ran = _errors(again, interval)
     seconds = sum((each.recorded.registered or 0) * each.seconds for each in pairs)
     replayed = Replay(whole, seconds / 3600, fixed, held_out, ran, None)
     return replace(replayed, refused=_why_refused(replayed))
+
+
+def undecided(error: Exception | SystemExit) -> Uncalibrated:
+    """Why what ran can't be replayed by its policy, which has failed."""
+    return Uncalibrated(f"the policy that ran could not decide: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dagster_sparkscale.backtest.measures import Measures, measures
 from dagster_sparkscale.backtest.model import Application
 from dagster_sparkscale.backtest.oracle import oracle
 from dagster_sparkscale.backtest.reconstruct import Stretch, stretches
-from dagster_sparkscale.backtest.replay import FITTED, Replay, replay
+from dagster_sparkscale.backtest.replay import FITTED, Replay, replay, undecided
 from dagster_sparkscale.backtest.simulate import Decider, Run, simulate
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.learner import Workload
@@ -135,10 +135,14 @@ def study(
         seed: decides the noise.
     """
     ran = candidates[0]
+    try:
+        policy = ran.decider()
+    except (Exception, SystemExit) as error:  # a policy of the user's own
+        return undecided(error)
     replayed = replay(
         *(minutes, workload),
         bounds=ran.bounds,
-        policy=ran.decider(),
+        policy=policy,
         window=ran.interval,
         seed=seed,
         fitted=1 - held_out,

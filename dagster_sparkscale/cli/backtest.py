@@ -2,12 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+import dagster as dg
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +18,7 @@ from dagster_sparkscale.advice import text
 from dagster_sparkscale.advice.backtest import (
     DAY,
     DAYS,
+    MOST_DAYS,
     MOST_LATE,
     NoAdvice,
     minutes_of,
@@ -27,6 +30,7 @@ from dagster_sparkscale.backtest.loads import Load, read_csv
 from dagster_sparkscale.backtest.study import HELD_OUT, Study
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
@@ -83,7 +87,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--days",
             metavar="DAYS",
-            type=Finite(0, min_open=True),
+            type=Finite(0, MOST_DAYS, min_open=True),
             default=DAYS,
             help="Of history. Default: 7.",
         ),
@@ -128,7 +132,8 @@ def backtest_command(where: Target, name: str, policies: tuple[str, ...], **opti
     the part that is held out, simulated by what the rest says. Exit codes: 0 the declared policy is
     in time; 1 it is too late; 2 no advice, or not understood.
     """
-    _carry_out(where, name, lambda _: list(policies), **options)
+    with _refusing():
+        _carry_out(where, name, lambda _: list(policies), **options)
 
 
 @click.command("recommend")
@@ -142,7 +147,25 @@ def recommend(where: Target, name: str, **options: Any) -> None:
     higher minima. The cheapest that is in time, in the last part as well, is recommended. Exit
     codes as of backtest.
     """
-    _carry_out(where, name, policies_to_try, **options)
+    with _refusing():
+        _carry_out(where, name, policies_to_try, **options)
+
+
+class _Refused(click.ClickException):
+    exit_code = REFUSED
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Whatever is in the way of advice, its exit code is not that of a policy which is too late."""
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise _Refused(error.message) from error
+    except (ClusterError, dg.DagsterError) as error:
+        raise _Refused(str(error)) from error
 
 
 def _carry_out(
@@ -169,7 +192,7 @@ def _carry_out(
         drawn = _drawing()
     try:
         load = _load(trace, scale)
-        known = application_of(application, stream.workload) if application else None
+        known = None if application is None else application_of(application, stream.workload)
         minutes = [] if known is not None else _minutes(stream, days, since, until)
         found = run_backtest(
             *(minutes, stream, policies(stream)),

@@ -22,6 +22,7 @@ from dagster_sparkscale.advice.picture import draw
 from dagster_sparkscale.advice.specs import with_policy
 from dagster_sparkscale.backtest.loads import Load
 from dagster_sparkscale.backtest.study import Study
+from dagster_sparkscale.declare.learner import Learner, Workload
 from tests.advice.recorded import BEGAN, STREAM, recorded, waves
 
 
@@ -197,3 +198,16 @@ def test_it_is_drawn(study: Study, tmp_path: Path) -> None:
 def test_a_load_that_nobody_recorded_is_drawn_too(tmp_path: Path) -> None:
     draw("clicks", run_backtest(recorded(), STREAM, load=waves(1)), tmp_path / "one.png")
     assert pixels(tmp_path / "one.png").std() > 0.05
+
+
+class Unmade(Failing):
+    def learner(self, workload: Workload, /) -> Learner | None:
+        raise SystemExit("no license")
+
+
+@pytest.mark.parametrize(("policy", "fault"), [(Failing(), "KeyError"), (Unmade(), "no license")])
+def test_where_the_policy_that_ran_fails_no_advice_is_given(
+    policy: AutoscalePolicy, fault: str
+) -> None:
+    with pytest.raises(NoAdvice, match=f"the policy that ran could not decide: .*{fault}"):
+        run_backtest(recorded(), with_policy(STREAM, policy))

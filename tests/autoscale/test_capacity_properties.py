@@ -242,3 +242,20 @@ def test_without_a_maximum_no_more_are_asked_for_than_shorten_what_does_not_fit(
 
 def test_a_rate_of_nearly_nothing_needs_one_place():
     assert Tasks(2, tasks=8, waves=True).executors(float("inf")) == 1
+
+
+def test_it_learns_also_where_ticks_come_further_apart_than_its_interval():
+    known = CapacityPolicy(interval=10.0).learner(WORKLOAD)
+    for number in range(10):
+        one = Evaluation(
+            window=30.0,
+            processing_ms=4000.0,
+            input_rate=1000.0,
+            processed_rate=2500.0,
+            pending_batches=1,
+            completed=3,
+            registered=4,
+            requested=4,
+        )
+        known = known.after(minute(NOON + 30 * number, "running", 1, one))
+    assert known.known.model is not None

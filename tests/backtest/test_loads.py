@@ -75,6 +75,7 @@ class TestLoad:
             (1.0, (), "rates = ()"),
             (1.0, (1.0, -2.0), "rates: -2.0 must be records per second, at least 0"),
             (1.0, (math.nan,), "rates: nan"),
+            (60.0, (1e308, 1.0), "rates: 1e+308 must be less"),
         ],
     )
     def test_what_is_no_load_is_refused(self, step, rates, fault):
@@ -129,3 +130,11 @@ class TestFiles:
         file.write_text(self.HEAD)
         with pytest.raises(ValueError, match="must be CSV"):
             read_csv(file)
+
+    def test_nor_is_what_was_damaged_since(self, tmp_path):
+        whole = gzip.compress((self.HEAD + "100,1\n101,2\n").encode())
+        file = tmp_path / "l.csv.gz"
+        for place in range(10, len(whole)):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+            with pytest.raises(ValueError, match="must be CSV"):
+                read_csv(file)

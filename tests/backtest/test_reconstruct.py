@@ -286,3 +286,11 @@ class TestByHand:
         minutes = [made(0, 1), made(60, 3000), made(62, 500, completed=1), *self.REST]
         records = sum(rates_of(minutes)) * 10
         assert records == pytest.approx(6 * 3000 + 500 + 11 * 6000, rel=0.01)
+
+
+def test_minutes_of_which_less_than_one_is_known_are_left_out():
+    minutes = [replace(made(59.0 * n, 60.0), at=int(BEGAN) + 59 * n) for n in range(LEAST + 5)]
+    minutes[2:] = [replace(each, completed=0) for each in minutes[2:]]
+    workload = application(batch_interval=1.0).workload
+    assert stretches(minutes, workload, window=60.0) == []
+    assert len(stretches(minutes, workload, window=50.0)) == 1

@@ -93,6 +93,8 @@ def test_a_trace_needs_no_history(known: Terminal) -> None:
         (["clicks", "--since", "yesterday"], "must be a moment"),
         (["clicks", "--since", "2021-01-01", "--until", "2020-01-01"], "must be before"),
         (["clicks", "--held-out", "1"], "--held-out"),
+        (["clicks", "--days", "1e300"], "--days"),
+        (["clicks", "--trace", "none.csv", "--application", ""], "none.csv"),
         (["clicks", "--trace", "definitions.py"], "must be 'seconds,records_per_second'"),
     ],
 )
@@ -122,5 +124,16 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "dagster_sparkscale.advice.picture", None)
     done = known.ask("backtest", "clicks", "--report", "one.png")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "pip install 'dagster-sparkscale[report]'" in done.output
+
+
+def test_what_is_in_the_way_is_no_policy_that_is_too_late(
+    known: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME")
+    done = known.ask("backtest", "clicks")
+    assert done.exit_code == 2 and "DAGSTER_HOME is not set" in done.output
+    (known.folder / "definitions.py").write_text("1 / 0")
+    done = known.ask("recommend", "clicks")
+    assert done.exit_code == 2 and "can't be loaded" in done.output

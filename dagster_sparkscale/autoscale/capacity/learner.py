@@ -19,6 +19,8 @@ MOST_ERROR = 0.35
 """Relative error of its predictions from which on it is not."""
 _PATIENCE = 2.5
 """Intervals from which on minutes are missing between two."""
+_TICK = 60.0
+"""Seconds: ticks of many streams come no faster, however short the interval is."""
 _OVERDUE = 1.5
 """Batch intervals from which on a batch in progress says how many records it has at least."""
 RENT, RENT_EACH = 2.0, 0.25
@@ -133,7 +135,7 @@ class Known:
             and last.running
             and minute.state == "running"
             and last.epoch == minute.epoch
-            and 0 < minute.at - last.at <= _PATIENCE * self.interval
+            and 0 < minute.at - last.at <= _PATIENCE * max(self.interval, _TICK)
         )
         known = self if follows else self._interrupted()
         return known._with(minute, last if follows else None)
