@@ -31,6 +31,9 @@ _DESCRIPTION = (
     "Try policies on a stream's history, beside the one that ran. Changes nothing; what comes of "
     "it is an observation of the stream's asset."
 )
+_BEHIND_OTHERS = {"dagster/priority": "-1"}
+"""Tag of the runs: those of a thousand streams that a schedule asks for at once would keep the
+operations waiting that come after them, for longer than a rescale is good for."""
 
 
 class BacktestConfig(dg.Config):
@@ -68,7 +71,7 @@ def backtest_job(streams: Streams) -> dg.JobDefinition:
         BacktestConfig.__name__, __base__=BacktestConfig, stream=of
     )
     op = dg.op(name=name, description=_DESCRIPTION)(run)
-    return job_of_op(op, _DESCRIPTION, streams.run_tags)
+    return job_of_op(op, _DESCRIPTION, {**_BEHIND_OTHERS, **streams.run_tags})
 
 
 def backtest_schedule(

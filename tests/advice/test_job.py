@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
+    QueuedRunCoordinatorDaemon,
+)
 
 from dagster_sparkscale import Backtest, DeclarationError, build_defs, history
 from dagster_sparkscale.names import BACKTEST
@@ -78,6 +81,18 @@ def test_a_schedule_asks_for_one_of_each_stream():
     assert dg.validate_run_config(found.resolve_job_def("backtest"), request.run_config)
     # An operation in flight would keep the autoscaler from deciding.
     assert not any(name.startswith("dagster-sparkscale/") for name in request.tags)
+
+
+def test_an_operation_does_not_wait_in_the_queue_behind_the_backtests_of_all_streams():
+    with dg.DagsterInstance.local_temp() as instance:
+        for name in ("backtest", "backtest", "restart"):
+            job = defs().resolve_job_def(name)
+            config = {"ops": {name: {"config": {"stream": "clicks"}}}}
+            instance.create_run_for_job(job, run_config=config, tags=dict(job.tags))
+        queue = QueuedRunCoordinatorDaemon(interval_seconds=1)
+        queued = instance.get_runs(ascending=True)
+        order = [each.job_name for each in queue._priority_sort(queued)]
+    assert order == ["restart", "backtest", "backtest"]
 
 
 def test_without_being_asked_for_there_is_none():
