@@ -24,7 +24,10 @@ from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch.memory import StreamMemory
 
 READING = 10.0
-"""Seconds of a tick for reading back."""
+"""Seconds from the begin of a tick until which minutes are read back."""
+AT_LEAST = 2.0
+"""Seconds of a tick for that, where looking at the streams has taken all of these: else where some
+agents are slow nothing would ever be read back."""
 
 
 @dataclass
@@ -42,14 +45,15 @@ class Learners:
     def __init__(self) -> None:
         self._nothing: dict[str, Learner | None] = {}
         self._known: dict[str, _Known] = {}
-        self._now = self._until = 0.0
+        self._now = self._began = 0.0
+        self._until: float | None = None
 
     def tick(self, declared: Collection[str], now: float) -> None:
         """A tick begins, at `now` in seconds since the epoch: forget what is not declared any
         more."""
         self._now = now
         self._known = {name: one for name, one in self._known.items() if name in declared}
-        self._until = time.monotonic() + READING
+        self._began, self._until = time.monotonic(), None
 
     def of(self, instance: DagsterInstance, stream: Stream, memory: StreamMemory) -> Learner | None:
         """What the policy of a stream has learned from all minutes so far. None: it learns nothing,
@@ -63,7 +67,10 @@ class Learners:
         known = self._known.get(name)
         # A tick that was tried out, or that Dagster has dropped, was none.
         if known is None or known.seen_at != memory.last_at:
-            if time.monotonic() >= self._until:
+            clock = time.monotonic()
+            if self._until is None:
+                self._until = max(self._began + READING, clock + AT_LEAST)
+            if clock >= self._until:
                 return None
             learner = _read_back(nothing, instance, stream, self._now, memory.minutes)
             known = self._known[name] = _Known(learner, memory.last_at)

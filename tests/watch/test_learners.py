@@ -143,8 +143,14 @@ class TestInTheSensor:
 
     def test_until_they_are_read_back_the_policy_decides_by_itself(self, noon, monkeypatch):
         monkeypatch.setattr(learners_module, "READING", -1.0)
+        monkeypatch.setattr(learners_module, "AT_LEAST", -1.0)
         deployed = running()
         assert deployed.tick().decided() == "hold: nothing is known of before"
+
+    def test_they_are_read_back_though_looking_has_taken_all_the_time(self, noon, monkeypatch):
+        monkeypatch.setattr(learners_module, "READING", -1.0)
+        deployed = running()
+        assert deployed.tick().decided() != "hold: nothing is known of before"
 
     def test_minutes_that_cannot_be_read_hide_no_other_stream(self, noon, monkeypatch):
         def broken(*_):
