@@ -44,10 +44,10 @@ def named(text: str, stream: Stream) -> Stream:
     if kind == DECLARED and not rest:
         return stream
     if kind == FIXED:
-        name, count = _field(text, rest)
-        if name != "executors":
+        name, _, count = rest.partition("=")
+        if name.strip() != "executors" or not count:
             raise DeclarationError(f"policy = {text!r}: must be as fixed:executors=4")
-        return _with(stream, autoscale=None, executors=count)
+        return _with(stream, autoscale=None, executors=_value(count.strip()))
     if stream.autoscale is None and kind == DECLARED:
         raise DeclarationError(f"policy = {text!r}: {stream.name} has no policy that has fields")
     return with_policy(stream, policy_of(text, stream.autoscale or AutoscalePolicy()))
@@ -64,7 +64,7 @@ def policy_of(text: str, declared: AutoscalePolicy) -> AutoscalePolicy:
         DeclarationError: there is no such policy, or no such field, or it can't have that value.
     """
     kind, _, rest = text.partition(":")
-    changed = dict(_field(text, each) for each in rest.split(",")) if rest else {}
+    changed = dict(_field(f"policy = {text!r}", each) for each in rest.split(",")) if rest else {}
     given = {name: getattr(declared, name) for name in declared.model_fields_set}
     if kind == DECLARED:
         return type(declared)(**given | changed)
@@ -107,7 +107,7 @@ def application_of(text: str, workload: Workload) -> Application:
         ValueError: it has no such field, or not such a value; or a field lacks that it needs.
     """
     known = [each.name for each in fields(Application) if each.name not in ("workload", "costs")]
-    given = dict(_field(text, each) for each in text.split(","))
+    given = dict(_field(f"application = {text!r}", each) for each in text.split(","))
     for name in given:
         if name not in known:
             raise ValueError(f"application: {name!r}: must be one of {', '.join(known)}")
@@ -131,12 +131,11 @@ def in_python(policy: AutoscalePolicy) -> str:
     return f"{type(policy).__name__}({', '.join(shown)})"
 
 
-def _field(text: str, part: str) -> tuple[str, Any]:
+def _field(where: str, part: str) -> tuple[str, Any]:
     name, equals, value = part.partition("=")
     if not equals or not name.strip():
         raise DeclarationError(
-            f"policy = {text!r}: {part.strip()!r} must be a field and its value, such as "
-            "scale_up_ratio=0.8"
+            f"{where}: {part.strip()!r} must be a field and its value, such as name=0.8"
         )
     return name.strip(), _value(value.strip())
 

@@ -1,6 +1,6 @@
 """A backtest in words, as a table and as JSON: the conclusion first, then how far to believe it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,8 +22,15 @@ def conclusion(stream: str, study: Study) -> str:
     declared, best = study.declared, study.best
     assert declared is not None
     if best is None:
-        tried = "the declared policy is" if len(study.outcomes) == 1 else "all policies are"
-        return f"{stream}: {tried} too late: {declared.rejected}"
+        if len(study.outcomes) == 1:
+            return f"{stream}: the declared policy is too late: {declared.rejected}"
+        least = min(
+            (each for each in study.outcomes if each.whole), key=_lateness, default=declared
+        )
+        return (
+            f"{stream}: all policies are too late for {study.most_late:g} %; the least late is "
+            f"{least.name} ({_is(least)})"
+        )
     assert best.whole is not None
     if best is declared:
         beside = ", and no other is in time and cheaper" if len(study.outcomes) > 1 else ""
@@ -42,6 +49,11 @@ def conclusion(stream: str, study: Study) -> str:
     )
 
 
+def _lateness(outcome: Outcome) -> float:
+    assert outcome.whole is not None
+    return max(outcome.whole.late, 0.0 if outcome.held_out is None else outcome.held_out.late)
+
+
 def _is(outcome: Outcome) -> str:
     found = outcome.whole
     if found is None:
@@ -56,13 +68,13 @@ def believed(study: Study) -> Iterator[str]:
         return
     known = replay.calibration
     yield (
-        f"calibrated by {known.minutes} minutes; policies are tried on {span(study.seconds)}; the "
-        f"processing time of a minute is off by {known.error:.0%}"
+        f"calibrated by {known.minutes} minutes; policies are tried on {span(study.seconds)}; "
+        f"processing times are off by {known.error:.0%}"
     )
     yield f"replayed on the executors that were there: {_off(replay.fixed)}"
-    yield f"and in the last part, calibrated without it: {_off(replay.held_out)}"
+    yield f"the same in the last part, calibrated without it: {_off(replay.held_out)}"
     if replay.policy is not None:
-        yield f"the policy that ran, simulated: {_off(replay.policy)}"
+        yield f"the declared policy, simulated, against what ran: {_off(replay.policy)}"
     if study.ran is not None and study.ran.doubtful:
         yield (
             f"{study.ran.doubtful} of {study.ran.minutes} minutes say little, and are marked: a "
@@ -72,24 +84,34 @@ def believed(study: Study) -> Iterator[str]:
 
 
 def _off(errors: Errors) -> str:
-    late = f"{errors.recorded_late:.1f} % of minutes late, simulated {errors.late:+.1f} points"
+    simulated = errors.recorded_late + errors.late
+    late = f"{errors.recorded_late:.1f} % of minutes late, {simulated:.1f} % simulated"
     return f"executor-hours {errors.executors:+.0%}, R off by {errors.ratio:.0%}, {late}"
 
 
 def rows(study: Study) -> list[tuple[str, ...]]:
-    """The table below `COLUMNS`: what ran, each policy, and whoever knew the load."""
+    """The table below `COLUMNS`: what ran, the declared policy, the others, and the oracle."""
     found: list[tuple[str, ...]] = []
     if (ran := study.ran) is not None:
         longest = "" if ran.longest_delay is None else f"{ran.longest_delay:.0f} s"
         hours = f"{ran.executor_hours:.1f}"
         late = f"{ran.late:.2f} % of min"
         found.append(("recorded", late, "", longest, hours, str(ran.rescales), ""))
-    for each in study.outcomes:
-        found.append(_row(each, study))
+    found += [_row(each, study) for each in (*study.outcomes[:1], *_ranked(study.outcomes[1:]))]
     if study.oracle_hours is not None:
-        name = "whoever knew the load"
-        found.append((name, "0.00 %", "", "", f"{study.oracle_hours:.1f}", "", ""))
+        found.append(("oracle", "0.00 %", "", "", f"{study.oracle_hours:.1f}", "", ""))
     return found
+
+
+def _ranked(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Outcomes that are in time, the cheapest first; then the late ones; then those without one."""
+    return sorted(
+        outcomes,
+        key=lambda each: (
+            *(each.whole is None, each.rejected is not None),
+            0.0 if each.whole is None else each.whole.executor_hours,
+        ),
+    )
 
 
 def notes(study: Study) -> Iterator[str]:
@@ -99,13 +121,13 @@ def notes(study: Study) -> Iterator[str]:
         if each is not None and each.unseen is not None and each.unseen >= _UNSEEN:
             yield (
                 f"{each.name}: {each.unseen:.0f} % of the time on more executors, or fewer, than "
-                "there ever were: that says less"
+                "the history has: trust it less"
             )
     if study.oracle_hours is None and study.outcomes:
         yield (
-            "what whoever knew the load would have needed is not known: a limit keeps records back"
+            "what the oracle would have needed is not known: a limit keeps records back"
             if study.application.max_records is not None
-            else "what whoever knew the load would have needed is not known: there is no maximum"
+            else "what the oracle would have needed is not known: there is no maximum"
         )
 
 

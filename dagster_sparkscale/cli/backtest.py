@@ -36,7 +36,8 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 
 TOO_LATE, REFUSED = 1, 2
-"""Exit codes: the declared policy would have been later than it may be; no advice is given."""
+"""Exit codes: the declared policy would have been later than it may be; no advice is given, or
+there was an error."""
 _PIPED = 160
 
 
@@ -56,55 +57,67 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of both commands."""
     for option in (
-        click.option("--seed", metavar="N", type=int, default=0, help="Decides the noise."),
+        click.option(
+            "--seed", metavar="N", type=int, default=0, help="Of the simulated noise. Default: 0."
+        ),
         click.option(
             "--report",
             metavar="FILE",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Write a picture with the curves, a PNG; needs the extra `report`.",
+            help="Draw load, executors and delay over time, as PNG; needs the extra `report`.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="As JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
             "--scale",
             metavar="FACTOR",
             type=Finite(0, min_open=True),
             default=1.0,
-            help="Times the load. Default: 1.",
+            help="Multiply the load by this. Default: 1.",
         ),
         click.option(
             "--trace",
             metavar="FILE",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="A load in place of the recorded one: CSV with seconds,records_per_second.",
+            help="A load in place of the recorded one: CSV (.csv, .csv.gz) with a header line "
+            "seconds,records_per_second. It begins on initial_executors.",
         ),
         click.option(
             "--most-late",
             metavar="PERCENT",
             type=Finite(0, 100),
             default=MOST_LATE,
-            help="Of the time whose records may come too late. Default: 1.",
+            help="Percent of the time whose records may be late. Default: 1.",
         ),
         click.option(
             "--days",
             metavar="DAYS",
             type=Finite(0, MOST_DAYS, min_open=True),
             default=DAYS,
-            help="Of history. Default: 7.",
+            help="Days of history. Default: 7.",
         ),
-        click.option("--until", metavar="TIME", type=_Moment(), help="Of history. Default: now."),
-        click.option("--since", metavar="TIME", type=_Moment(), help="In place of --days."),
+        click.option(
+            "--until", metavar="TIME", type=_Moment(), help="End of the history. Default: now."
+        ),
+        click.option(
+            "--since",
+            metavar="TIME",
+            type=_Moment(),
+            help="Begin of the history, in place of --days: 2026-01-31T18:00, in UTC.",
+        ),
         click.option(
             "--held-out",
             metavar="SHARE",
             type=Finite(0, 1, min_open=True, max_open=True),
             default=HELD_OUT,
-            help="Of the history at its end, which is looked at by itself. Default: 0.3.",
+            help="Share of the history, at its end, that calibrates nothing and tests what the "
+            "rest says. Default: 0.3.",
         ),
         click.option(
             "--application",
             metavar="FIELDS",
-            help="With --trace: how long batches take, where there is no history, such as "
-            "overhead=0.8,work=0.003,partitions=64 (seconds, and seconds of a slot for a record).",
+            help="With --trace, for a stream without a history: how long its batches take, such as "
+            "overhead=0.8,work=0.003,partitions=64 (seconds of a batch whatever its records, "
+            "seconds of one task slot for a record, tasks of a batch).",
         ),
     ):
         command = option(command)
@@ -118,19 +131,18 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     "policies",
     metavar="POLICY",
     multiple=True,
-    help="To be tried, such as capacity or ratio:scale_up_ratio=0.8,max_executors=12; several "
-    "times for several.",
+    help="Policy to try: capacity, ratio, declared or fixed, and its fields, such as "
+    "ratio:scale_up_ratio=0.8,max_executors=12 or fixed:executors=4. Repeat it for several.",
 )
 @_options
 @on_a_target
 def backtest_command(where: Target, name: str, policies: tuple[str, ...], **options: Any) -> None:
-    """Try policies on a stream's history, beside the one that ran. Changes nothing.
+    """Simulate policies on a stream's history, beside the declared one. Changes nothing.
 
-    What ran is replayed first: where the simulation is not what was recorded, no advice is given.
-    LATE is the share of the time whose records were in a batch that was done more than three batch
-    intervals after they came, which is when Spark's total delay is above two; LAST PART the same in
-    the part that is held out, simulated by what the rest says. Exit codes: 0 the declared policy is
-    in time; 1 it is too late; 2 no advice, or not understood.
+    What ran is simulated first: where that differs from what was recorded, no advice is given. LATE
+    is the share of the time whose records were in a late batch: Spark's total delay was above two
+    batch intervals. LAST PART is the same in the held-out part, by a model calibrated without it.
+    Exit codes: 0 the declared policy is in time; 1 it is too late; 2 no advice, or an error.
     """
     with _refusing():
         _carry_out(where, name, lambda _: list(policies), **options)
@@ -141,11 +153,11 @@ def backtest_command(where: Target, name: str, policies: tuple[str, ...], **opti
 @_options
 @on_a_target
 def recommend(where: Target, name: str, **options: Any) -> None:
-    """Try many policies on a stream's history, and say which to declare. Changes nothing.
+    """Simulate many policies on a stream's history, and say which to declare. Changes nothing.
 
-    Tried are thresholds and windows of RatioPolicy, prices of CapacityPolicy, lower maxima and
-    higher minima. The cheapest that is in time, in the last part as well, is recommended. Exit
-    codes as of backtest.
+    It tries thresholds and scale-down windows of RatioPolicy, prices of CapacityPolicy, lower
+    maxima and higher minima, and recommends the cheapest that is in time, in the last part as well.
+    Columns and exit codes are those of backtest.
     """
     with _refusing():
         _carry_out(where, name, policies_to_try, **options)
@@ -185,7 +197,7 @@ def _carry_out(
     report: Path | None,
     seed: int,
 ) -> None:
-    stream = where.find(name).streams.by_name[name]
+    stream = _found(where, name)
     if application is not None and trace is None:
         raise click.UsageError("--application: needs the load of a --trace")
     if report is not None:
@@ -204,7 +216,8 @@ def _carry_out(
             seed=seed,
         )
     except NoAdvice as error:
-        click.echo(f"no advice: {error}", err=True)
+        known_by = "" if trace is None else "; --application says how long batches take without one"
+        click.echo(f"no advice: {error}{known_by}", err=True)
         click.get_current_context().exit(REFUSED)
     except (DeclarationError, ValueError, OSError) as error:
         raise click.UsageError(str(error)) from error
@@ -223,6 +236,15 @@ def _carry_out(
         click.get_current_context().exit(TOO_LATE)
 
 
+def _found(where: Target, name: str) -> Stream:
+    """The stream. That it can't be loaded says nothing of a policy: the exit code is another."""
+    try:
+        return where.find(name).streams.by_name[name]
+    except click.ClickException as error:
+        error.exit_code = REFUSED
+        raise
+
+
 def _minutes(stream: Stream, days: float, since: float | None, until: float | None) -> list[Minute]:
     until = time.time() if until is None else until
     since = until - days * DAY if since is None else since
@@ -233,7 +255,10 @@ def _minutes(stream: Stream, days: float, since: float | None, until: float | No
 
 
 def _load(trace: Path | None, scale: float) -> Load | None:
-    return None if trace is None else read_csv(trace).scaled(scale)
+    try:
+        return None if trace is None else read_csv(trace).scaled(scale)
+    except OSError as error:
+        raise click.UsageError(f"--trace: {str(trace)!r}: {error.strerror}") from error
 
 
 def _drawing() -> Callable[[str, Study, Path], None]:
@@ -241,7 +266,7 @@ def _drawing() -> Callable[[str, Study, Path], None]:
     try:
         from dagster_sparkscale.advice.picture import draw
     except ImportError as error:
-        raise click.ClickException(
+        raise click.UsageError(
             f"--report: {error}: install the extra, pip install 'dagster-sparkscale[report]'"
         ) from error
     return draw

@@ -62,7 +62,10 @@ def _unknown(instance: DagsterInstance, key: dg.AssetKey) -> str:
     known = [each.to_user_string() for each in instance.all_asset_keys()]
     near = get_close_matches(name, known, n=1)
     mean = f"; did you mean {near[0]!r}?" if near else ""
-    return f"stream = {name!r}: must be one of which an event is stored, and none is{mean}"
+    return (
+        f"stream = {name!r}: must be an asset with stored events, and Dagster has none of it: the "
+        f"autoscaler has not watched it yet, or its key is another{mean}"
+    )
 
 
 def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minute]:

@@ -152,7 +152,9 @@ class TestWords:
 
     def test_all_are_too_late(self) -> None:
         found = run_backtest(recorded(), STREAM, [Fixed(size=2)], most_late=0.0, scale=4.0)
-        assert text.conclusion("clicks", found).startswith("clicks: all policies are too late: ")
+        assert text.conclusion("clicks", found).startswith(
+            "clicks: all policies are too late for 0 %"
+        )
         assert text.is_late(found)
 
     def test_the_table_has_a_row_for_each(self, study: Study) -> None:
@@ -163,7 +165,7 @@ class TestWords:
             "Fixed(size=12)",
             "Fixed(size=3)",
             "Failing()",
-            "whoever knew the load",
+            "oracle",
         ]
         assert {len(row) for row in rows} == {len(text.COLUMNS)}
         assert "could not decide" in rows[4][-1]

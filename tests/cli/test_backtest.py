@@ -38,7 +38,7 @@ def test_the_conclusion_comes_first_then_its_error_then_the_table(known: Termina
     assert lines[2].startswith("  replayed on the executors that were there: executor-hours ")
     (head,) = [number for number, line in enumerate(lines) if line.startswith("POLICY")]
     names = [line.split()[0] for line in lines[head + 1 :] if not line.startswith(" ")]
-    assert names == ["recorded", "declared", "executors=2", "whoever"]
+    assert names == ["recorded", "declared", "executors=2", "oracle"]
     assert "late, and 5 % may be" in done.output
 
 
@@ -95,6 +95,8 @@ def test_a_trace_needs_no_history(known: Terminal) -> None:
         (["clicks", "--held-out", "1"], "--held-out"),
         (["clicks", "--days", "1e300"], "--days"),
         (["clicks", "--trace", "none.csv", "--application", ""], "none.csv"),
+        (["clicks", "--trace", "none.csv"], "'none.csv': No such file"),
+        (["clicks", "--policy", "fixed"], "must be as fixed:executors=4"),
         (["clicks", "--trace", "definitions.py"], "must be 'seconds,records_per_second'"),
     ],
 )

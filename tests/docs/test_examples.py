@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import dagster_sparkscale as ours
+from dagster_sparkscale.backtest.model import Application
 from dagster_sparkscale.driver import wire
 from dagster_sparkscale.driver.batches.reports import SourceReport, read_report
 from dagster_sparkscale.observe.end_report import read_end_report, read_stopped
@@ -214,8 +215,9 @@ COMPLETE = {
 }
 
 
-# What the agent answers is more than people need to know of.
+# What the agent answers is more than people need to know of, and so is what an application has.
 ANSWERED = {
+    ("docs/backtest.md", "overhead"): fields(Application),
     ("docs/agent.md", "cause"): fields(wire.Relaunch),
     ("docs/agent.md", "behind_ms"): fields(wire.Query),
     ("docs/kafka.md", "partitions_behind"): fields(wire.Query),

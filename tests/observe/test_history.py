@@ -41,7 +41,7 @@ def key():
 
 def test_a_stream_that_nobody_has_told_of_has_no_history(instance, key):
     assert newest(instance, key, 10) == []
-    with pytest.raises(LookupError, match=r"^stream = 'web/clicks_[0-9]+': must be one of which"):
+    with pytest.raises(LookupError, match=r"^stream = 'web/clicks_[0-9]+': must be an asset with"):
         history(instance, key, 0)
 
 
