@@ -41,6 +41,12 @@ there was an error."""
 _PIPED = 160
 
 
+class _NotLoaded(click.ClickException):
+    """The code location can't be loaded."""
+
+    exit_code = REFUSED
+
+
 class _Moment(click.ParamType):  # type: ignore[type-arg]
     name = "moment"
 
@@ -240,9 +246,10 @@ def _found(where: Target, name: str) -> Stream:
     """The stream. That it can't be loaded says nothing of a policy: the exit code is another."""
     try:
         return where.find(name).streams.by_name[name]
-    except click.ClickException as error:
-        error.exit_code = REFUSED
+    except click.UsageError:
         raise
+    except click.ClickException as error:
+        raise _NotLoaded(error.message) from error
 
 
 def _minutes(stream: Stream, days: float, since: float | None, until: float | None) -> list[Minute]:
