@@ -41,12 +41,6 @@ there was an error."""
 _PIPED = 160
 
 
-class _NotLoaded(click.ClickException):
-    """The code location can't be loaded."""
-
-    exit_code = REFUSED
-
-
 class _Moment(click.ParamType):  # type: ignore[type-arg]
     name = "moment"
 
@@ -203,7 +197,7 @@ def _carry_out(
     report: Path | None,
     seed: int,
 ) -> None:
-    stream = _found(where, name)
+    stream = where.find(name).streams.by_name[name]
     if application is not None and trace is None:
         raise click.UsageError("--application: needs the load of a --trace")
     if report is not None:
@@ -240,16 +234,6 @@ def _carry_out(
         click.get_current_context().exit(REFUSED)
     if text.is_late(found):
         click.get_current_context().exit(TOO_LATE)
-
-
-def _found(where: Target, name: str) -> Stream:
-    """The stream. That it can't be loaded says nothing of a policy: the exit code is another."""
-    try:
-        return where.find(name).streams.by_name[name]
-    except click.UsageError:
-        raise
-    except click.ClickException as error:
-        raise _NotLoaded(error.message) from error
 
 
 def _minutes(stream: Stream, days: float, since: float | None, until: float | None) -> list[Minute]:
