@@ -142,7 +142,7 @@ class _Broken:
 
     error: Exception | SystemExit
     where: TracebackType | None
-    """Where it has failed. An error has each place where it was raised: once each tick, these
+    """The place of a failure. An error has each place where it was raised: once each tick, these
     would be more and more."""
 
     def after(self, minute: Minute, /) -> Self:
