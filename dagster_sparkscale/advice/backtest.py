@@ -23,6 +23,8 @@ DAYS = 7.0
 """Days of history that are looked at, unless another number is asked for."""
 MOST_DAYS = 3650.0
 """Days of history that may be asked for."""
+MOST_BATCHES = 5_000_000
+"""Batches of a load that is tried: each takes memory."""
 MOST_LATE = 1.0
 """Percent of the time whose records may come too late, unless another number is asked for."""
 DAY = 86400.0
@@ -63,10 +65,17 @@ def run_backtest(
     Raises:
         NoAdvice: the minutes say too little.
         DeclarationError: the stream can't have one of these.
-        ValueError: `held_out` is no share, or an application is given without a load.
+        ValueError: `held_out` is no share, the load is too long, or an application is given
+            without a load.
     """
     if not 0 < held_out < 1:
         raise ValueError(f"held_out = {held_out!r}: must be above 0 and below 1")
+    batches = 0.0 if load is None else load.seconds / stream.batch_interval
+    if load is not None and batches > MOST_BATCHES:
+        raise ValueError(
+            f"load {load.name!r} of {load.seconds:g} s: must be at most {MOST_BATCHES:,} batches "
+            f"of {stream.batch_interval:g} s, and is {batches:,.0f}; is its time in seconds?"
+        )
     candidates = [_candidate(DECLARED, stream)]
     for each in policies:
         tried = named(each, stream) if isinstance(each, str) else with_policy(stream, each)

@@ -213,3 +213,9 @@ def test_where_the_policy_that_ran_fails_no_advice_is_given(
 ) -> None:
     with pytest.raises(NoAdvice, match=f"the policy that ran could not decide: .*{fault}"):
         run_backtest(recorded(), with_policy(STREAM, policy))
+
+
+def test_a_load_in_milliseconds_is_refused() -> None:
+    week = Load("week", 60_000.0, (1000.0,) * 7 * 1440)
+    with pytest.raises(ValueError, match=r"load 'week' of .* is its time in seconds"):
+        run_backtest([], STREAM, load=week)
