@@ -1,5 +1,6 @@
 """The capacity policy on simulated streams."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -45,18 +46,18 @@ def test_each_decision_shows_its_sum():
     run = simulate(APPLICATION, level((1000, 30)), POLICY, BOUNDS)
     last = reasons(run)[-1]
     assert last.startswith("needs 1.")
-    assert "executors for 1,000 records/s" in last or "executors for 999 records/s" in last
-    assert "for its fluctuations at a price of 100: 3" in last
+    assert re.search(r"executors for (1,0|9)\d\d records/s", last)
+    assert last.endswith("for its fluctuations at a price of 40: 2")
 
 
 @pytest.mark.parametrize("queues", [True, False])
 def test_a_step_is_answered_at_once(queues):
     load = level((900, 60), (6000, 30))
     run = simulate(replace(APPLICATION, queues=queues, shards=64), load, POLICY, BOUNDS)
-    came = settling(run, 3600.0, 4500.0)
+    came = settling(run, 3600.0, 3900.0)
     assert came.scale_ups <= 2
     assert came.final >= 11
-    assert came.late_for <= 300
+    assert came.late_for <= 240
 
 
 def test_a_low_load_gives_executors_back():

@@ -10,7 +10,6 @@ from dagster_sparkscale.autoscale.capacity.learner import (
     LEAST_MINUTES,
     MOST_ERROR,
     RENT,
-    RENT_EACH,
     Known,
 )
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD
@@ -92,22 +91,23 @@ class Sizing:
             return Hold(f"{why}; {most} were needed a moment ago")
         target = bounds.aim(max(size.executors, most, self._least_by_ratio(seen, bounds)))
         if target >= requested:
-            return Hold(f"{why}, but R would be at 1 on fewer if they share all the work")
-        rent = RENT + RENT_EACH * requested
-        if self.known.spent < rent:
+            return Hold(
+                f"{why}, but R would be above {_MOST_RATIO} on fewer if they share all the work"
+            )
+        if self.known.spent < RENT:
             spent = f"{self.known.spent:.1f} executor-minutes"
             return Hold(
-                f"{why}; more than that have cost {spent} so far, and go from {rent:.0f} on"
+                f"{why}; more than that have cost {spent} so far, and go from {RENT:.0f} on"
             )
         if seen.removing and requested <= staying:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
         return ScaleTo(target, f"{requested} -> {target}: {why}")
 
     def _least_by_ratio(self, seen: Evaluation, bounds: Bounds) -> int:
-        """The fewest executors on which batches fit into their interval even if these share all
-        that a batch takes beside its usual overhead: no model is trusted further at a time."""
+        """The fewest executors on which R is no more than `_MOST_RATIO` if these share all that a
+        batch takes beside its usual overhead: no model is trusted further at a time."""
         assert seen.staying is not None
-        shared = max(0.0, (seen.ratio or 0.0) - PRIOR_OVERHEAD) / (1 - PRIOR_OVERHEAD)
+        shared = max(0.0, (seen.ratio or 0.0) - PRIOR_OVERHEAD) / (_MOST_RATIO - PRIOR_OVERHEAD)
         pinned = min(bounds.pinned, seen.staying)
         return ceil(pinned + (seen.staying - pinned) * shared)
 
@@ -145,11 +145,15 @@ class Sizing:
         rest = size.executors - max(size.keep_up, size.catch_up)
         if rest >= 0.05:
             parts.append(f"{rest:.1f} for its fluctuations at a price of {self.known.price:g}")
+        if (fewer := size.keep_up - size.executors) >= 0.05:
+            parts.append(f"{fewer:.1f} fewer, as what waits meanwhile is not late")
         if (extra := size.catch_up - size.keep_up) >= 0.05:
             parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
         return f"{', '.join(parts)}: {size.executors}"
 
 
+_MOST_RATIO = 1.1
+"""R on fewer executors, up to which what waits until there can be more again is not late."""
 UP, DOWN = 0.9, 0.3
 """The thresholds of R by which it decides until it knows, as `RatioPolicy` has them."""
 

@@ -36,6 +36,8 @@ class Demand:
     """A batch has so many, on average."""
     waiting: float
     """Seconds of `mean` that wait beyond what is usual between two batches."""
+    slack: float
+    """Seconds of it that may wait without being late."""
 
 
 def demand(minute: Minute, before: Past | None, interval: float) -> Demand | None:
@@ -55,7 +57,13 @@ def demand(minute: Minute, before: Past | None, interval: float) -> Demand | Non
     if mean is None:
         return None
     peak = mean if minute.peak_rate is None else max(mean, minute.peak_rate)
-    return Demand(mean, peak, records, _waiting(minute, mean, interval))
+    return Demand(mean, peak, records, _waiting(minute, mean, interval), slack(minute, interval))
+
+
+def slack(minute: Minute, interval: float) -> float:
+    """Seconds of the load that may wait without being late: an interval; of Structured Streaming
+    half of it, as the next batch gathers for as long as one takes."""
+    return interval if minute.pending is not None else interval / 2
 
 
 def _mean(
@@ -107,7 +115,7 @@ def _is_late(minute: Minute, interval: float) -> bool:
 def _waiting(minute: Minute, mean: float, interval: float) -> float:
     taken = (minute.processing_ms or 0.0) / 1000
     if minute.pending is not None:
-        waiting = (minute.pending - 2) * interval
+        waiting = max((minute.pending - 2) * interval, (minute.scheduling_ms or 0.0) / 1000)
     else:
         # The next batch gathers for as long as one takes.
         waiting = taken - interval

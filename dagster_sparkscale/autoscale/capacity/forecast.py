@@ -22,8 +22,8 @@ _MEMORY = 360.0
 """Minutes of which a curve is the mean; the older count less."""
 _PRIOR_MINUTES = 10.0
 """Minutes that the curve before any is known counts for."""
-_PRIOR_DECLINE = 0.1
-"""How far above the forecast that one has fallen to 1 / e."""
+_PRIOR_FROM, _PRIOR_DECLINE = 0.9, 0.05
+"""Capacity / forecast up to which that one is 1, and how far above that it has fallen to 1 / e."""
 _RECENT = 5
 """Minutes of the second forecast."""
 _RISING = 1.05
@@ -38,9 +38,7 @@ _BETTER = 0.9
 _NOTHING = 1e-6
 """Records per second that are none: nothing is compared with so few."""
 
-_PRIOR: Curve = tuple(
-    min(1.0, exp((1.0 - level) / _PRIOR_DECLINE)) if level > 1 else 1.0 for level in LEVELS
-)
+_PRIOR: Curve = tuple(min(1.0, exp((_PRIOR_FROM - level) / _PRIOR_DECLINE)) for level in LEVELS)
 
 
 class Expected(NamedTuple):

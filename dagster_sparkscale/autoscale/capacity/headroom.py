@@ -14,10 +14,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 LEVELS = (
-    *(1 + 0.03 * number for number in range(10)),
+    *(0.79 + 0.03 * number for number in range(17)),
     *(1.3 * 1.1**number for number in range(14)),
 )
-"""Capacity / forecast: from 1 to 4.5."""
+"""Capacity / forecast: from 0.8 to 4.5."""
 _MOST = 1000.0
 """Times the forecast: of more, the shares are the same."""
 _NONE = (0.0,) * len(LEVELS)

@@ -5,7 +5,7 @@ from math import ceil
 from typing import NamedTuple, Self
 
 from dagster_sparkscale.autoscale.capacity.copies import changed
-from dagster_sparkscale.autoscale.capacity.demand import Demand, demand
+from dagster_sparkscale.autoscale.capacity.demand import Demand, demand, slack
 from dagster_sparkscale.autoscale.capacity.forecast import Forecast
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD, Model
 from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, size
@@ -23,8 +23,11 @@ _TICK = 60.0
 """Seconds: ticks of many streams come no faster, however short the interval is."""
 _OVERDUE = 1.5
 """Batch intervals from which on a batch in progress says how many records it has at least."""
-RENT, RENT_EACH = 2.0, 0.25
-"""Executor-minutes that too many executors may cost before they go, and for each that there is."""
+_SURE = 0.75
+"""Share of what may wait without being late that is counted on: batches that take longer by chance
+need the rest."""
+RENT = 2.0
+"""Executor-minutes that too many executors may cost before they go."""
 _RECENTLY = 3
 """Minutes of which the most executors that were wanted stay."""
 _PRIOR_ERROR = 0.0025
@@ -34,8 +37,9 @@ _FAILED = 1.03
 """Batch intervals of a batch from which on executors have failed to keep up."""
 _REMEMBERED = 3600.0
 """Seconds for which that is remembered."""
-_AS_SLOW = 0.9
-"""Share of the time of a record at which twice as many executors are no faster."""
+_AS_SLOW, _STILL_AS_SLOW = 0.9, 0.6
+"""Share of the time of a record at which twice as many executors are no faster; and at which they
+are still not, once they were not."""
 _MOST_TIMES = 2.2
 """Times the first number that failed, up to which more are tried whatever the model says."""
 _AS_MUCH, _MORE = 0.97, 0.1
@@ -177,7 +181,7 @@ class Known:
         if steady and minute.registered and time > 0 and now.records > 0:
             known = known._tried(time / batch, now, minute)
             known = known._learned(time / batch, now.records, minute.registered)
-        return changed(known, forecast=known.forecast.after(now, batch / 60))
+        return changed(known, forecast=known.forecast.after(now, _SURE * now.slack / 60))
 
     def _at_least(self, minute: Minute, now: Demand | None, steady_since: int) -> Demand | None:
         """The demand of a minute with what a batch in progress says of it: how long it has taken
@@ -197,7 +201,8 @@ class Known:
             gathered = max(batch, minute.processing_ms / 1000)
         rate = records / gathered
         if now is None:
-            return Demand(rate, rate, records, (minute.overdue - 1) * batch)
+            waiting = (minute.overdue - 1) * batch
+            return Demand(rate, rate, records, waiting, slack(minute, batch))
         return changed(now, mean=max(now.mean, rate), peak=max(now.peak, rate))
 
     def _tried(self, time: float, now: Demand, minute: Minute) -> Self:
@@ -214,7 +219,8 @@ class Known:
             first, at_first, in_vain = executors, each, False
             if failed is not None and failed.first < executors:
                 first, at_first = failed.first, failed.each
-                in_vain = executors >= 2 * first and each >= _AS_SLOW * at_first
+                slow = _STILL_AS_SLOW if failed.in_vain else _AS_SLOW
+                in_vain = executors >= 2 * first and each >= slow * at_first
             failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
         return self if failed is self.failed else changed(self, failed=failed)
 
@@ -276,7 +282,7 @@ class Known:
         price = self.price
         if self._is_wary:
             price *= _WARY
-        need = Need(rate, self.now.waiting, curve, price, self._least(rate))
+        need = Need(rate, self.now.waiting, self.now.slack, curve, price, self._least(rate))
         tasks = self._tasks(model is self.waves)
         return size(need, model.cost, tasks, self.workload.batch_interval)
 

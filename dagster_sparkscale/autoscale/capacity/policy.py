@@ -23,9 +23,9 @@ class CapacityPolicy(AutoscalePolicy):
     decides by R, as `RatioPolicy` does, and says why.
     """
 
-    price_of_lateness: Annotated[Number, Field(gt=0, le=10_000)] = 100.0
+    price_of_lateness: Annotated[Number, Field(gt=0, le=10_000)] = 40.0
     """Executor-minutes that a late minute costs: how many executors may run for a minute more, so
-    that a minute is not late. 20 is frugal, 400 careful."""
+    that a minute is not late. 10 is frugal, 400 careful."""
 
     def learner(self, workload: Workload, /) -> Learner:
         """What decides, before the first minute."""

@@ -2,7 +2,9 @@
 
     n + price * P(late on n)
 
-is least, of all n that keep up and do what waits within `DRAIN` seconds beside it.
+is least, of all n with which what waits is not late: where it waits for too long already, they do
+that within `DRAIN` seconds beside the rest; else no more queues up than may wait, until the next
+decision has its effect.
 """
 
 from dataclasses import dataclass
@@ -11,11 +13,15 @@ from math import ceil, floor, inf
 from dagster_sparkscale.autoscale.capacity.headroom import Curve, at
 from dagster_sparkscale.autoscale.capacity.model import Cost
 
-DRAIN = 30.0
-"""Seconds within which what waits is done."""
+DRAIN = 20.0
+"""Seconds within which what waits too long is done."""
+_AHEAD = 120.0
+"""Seconds for which a decision holds, until the next one has its effect."""
 _CATCHING_UP = 2.0
 """Times the executors that keep up, for what waits where no number does it in time."""
 _ALMOST = 1 - 1e-9
+_LEAST = 0.8
+"""Times the rate that is forecast, that executors are good for at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class Need:
     """Records per second that are forecast."""
     waiting: float
     """Seconds of them that wait beyond what is usual."""
+    slack: float
+    """Seconds that may wait without being late."""
     curve: Curve
     """The share of late time by capacity / rate."""
     price: float
@@ -80,7 +88,8 @@ class Size:
     keep_up: float
     """Executors that keep up with the forecast; inf: none do."""
     catch_up: float
-    """Executors that do what waits beside it; inf: none do."""
+    """Executors with which what waits is not late: more than keep up where it waits too long
+    already, fewer where it may wait a little; inf: there are no such."""
     rate: float
     each: float
     """Records per second and executor, of `executors`."""
@@ -93,7 +102,10 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
         interval: the batch interval, seconds.
     """
     keep_up = _needed(need.rate, cost, tasks, interval)
-    catch_up = _needed(need.rate * (1 + need.waiting / DRAIN), cost, tasks, interval)
+    spare = need.slack - need.waiting
+    # What may queue up meanwhile without being late needs no executors now.
+    times = 1 - spare / (_AHEAD if spare > 0 else DRAIN)
+    catch_up = _needed(need.rate * max(_LEAST, times), cost, tasks, interval)
     # Receivers leave a place for one task, at least.
     first = max(need.least, tasks.pinned // tasks.slots + 1)
     if catch_up == inf:
@@ -147,10 +159,11 @@ def _saturated(records: float, cost: Cost, tasks: Tasks) -> int:
 def _cheapest(least: int, need: Need, cost: Cost, tasks: Tasks, interval: float) -> int:
     """The number of the least sum, from `least` on."""
     best, best_sum, executors = least, inf, least
+    waits = need.waiting / _AHEAD
     while executors < best_sum:
         w = tasks.w(executors)
         capacity = cost.records(w) / interval
-        late = at(need.curve, capacity / need.rate) if need.rate > 0 else 0.0
+        late = at(need.curve, capacity / need.rate - waits) if need.rate > 0 else 0.0
         if (total := executors + need.price * late) < best_sum:
             best, best_sum = executors, total
         if late <= 0:
