@@ -1,10 +1,8 @@
 """What is to be expected of the next minutes, and how often that was too little. Pure.
 
-Two forecasts: what came in the last minute, or the mean of that and of the minutes before. Each has
-its headroom curves, one for when the load rises. The one that varied less about what came is used.
-
-What came in the last minute is judged by its fullest batch as well: one that is fuller than usual
-for its mean says that the load has risen within the minute.
+The forecast is what came in the last minute, judged by its fullest batch as well: one that is
+fuller than usual for its mean says that the load has risen within the minute. It has two headroom
+curves, one for when the load rises.
 """
 
 from dataclasses import dataclass
@@ -25,16 +23,13 @@ _PRIOR_MINUTES = 10.0
 _PRIOR_FROM, _PRIOR_DECLINE = 0.9, 0.05
 """Capacity / forecast up to which that one is 1, and how far above that it has fallen to 1 / e."""
 _RECENT = 5
-"""Minutes of the second forecast."""
+"""Minutes that are compared with, to see whether the load rises."""
 _RISING = 1.05
 """Times the mean of the minutes before from which on the load rises."""
 _SPREAD_GAIN = 0.03
 """Share that a minute has of what is usual of peaks."""
 _UNUSUAL = 2.0
 """Standard deviations above the usual, from which on a peak says that the load has risen."""
-_VARIANCE_GAIN = 0.02
-_BETTER = 0.9
-"""How much less the other forecast has to vary before it is used."""
 _NOTHING = 1e-6
 """Records per second that are none: nothing is compared with so few."""
 
@@ -50,12 +45,8 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One kind of forecast, and how it went."""
+    """How forecasts went."""
 
-    variance: float = 0.05
-    """How far what came lies from the forecast: the variance of the logarithm of their ratio."""
-    bias: float = 0.0
-    """The mean of that logarithm."""
     calm: Curve = _PRIOR
     rising: Curve = _PRIOR
     calm_minutes: float = _PRIOR_MINUTES
@@ -67,18 +58,12 @@ class Judged:
         Args:
             slack: minutes for which a batch may wait without being late.
         """
-        rate = expected.rate
-        share = late_share(came, rate, slack)
-        mean = sum(each.mean for each in came) / rate / len(came)
-        off = log(max(mean, 0.01)) - self.bias
-        bias = self.bias + _VARIANCE_GAIN * off
-        variance = self.variance + _VARIANCE_GAIN * (off * off - self.variance)
-        known = changed(self, bias=bias, variance=variance)
+        share = late_share(came, expected.rate, slack)
         if expected.rising:
             n = min(_MEMORY, self.rising_minutes + 1)
-            return changed(known, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
+            return changed(self, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
         n = min(_MEMORY, self.calm_minutes + 1)
-        return changed(known, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
+        return changed(self, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
 
     def curve(self, rising: bool) -> Curve:
         """The headroom curve to use."""
@@ -98,11 +83,10 @@ class Forecast:
     """The forecasts and what is remembered for them."""
 
     last: Judged = Judged()
-    mean: Judged = Judged()
     means: tuple[float, ...] = ()
     """What came in each of the last minutes, the latest last."""
     came: tuple[Came, ...] = ()
-    pending: tuple[tuple[Expected, Expected], ...] = ()
+    pending: tuple[Expected, ...] = ()
     """Forecasts that are not judged yet, the oldest first."""
     spread: float = 0.1
     """Usual logarithm of peak over mean."""
@@ -118,13 +102,12 @@ class Forecast:
         Args:
             slack: minutes for which a batch may wait without being late.
         """
-        last, mean = self.last, self.mean
+        last = self.last
         recent_came = (*self.came, Came(demand.mean, demand.peak))[-HORIZON:]
         pending = self.pending
         if len(pending) == HORIZON:
-            if pending[0][0].rate > _NOTHING:
-                last = last.after(pending[0][0], recent_came, slack)
-                mean = mean.after(pending[0][1], recent_came, slack)
+            if pending[0].rate > _NOTHING:
+                last = last.after(pending[0], recent_came, slack)
             pending = pending[1:]
         before = self.means
         rate, spread, spread_variance = demand.mean, self.spread, self.spread_variance
@@ -136,14 +119,12 @@ class Forecast:
             spread_variance += _SPREAD_GAIN * (off * off - spread_variance)
         level = sum(before) / len(before) if before else rate
         rising = rate > _RISING * level
-        smooth = max(0.5 * (rate + level), 0.5 * rate)
         return changed(
             self,
             last=last,
-            mean=mean,
             means=(*before, demand.mean)[-_RECENT:],
             came=recent_came,
-            pending=(*pending, (Expected(rate, rising), Expected(smooth, rising))),
+            pending=(*pending, Expected(rate, rising)),
             spread=spread,
             spread_variance=spread_variance,
         )
@@ -151,10 +132,8 @@ class Forecast:
     @property
     def now(self) -> tuple[Expected, Curve]:
         """What is expected, and the headroom curve for it. Not before the first minute."""
-        last, mean = self.pending[-1]
-        if self.mean.variance < _BETTER * self.last.variance:
-            return mean, self.mean.curve(mean.rising)
-        return last, self.last.curve(last.rising)
+        expected = self.pending[-1]
+        return expected, self.last.curve(expected.rising)
 
 
 def _mixed(curve: Curve, share: Curve, gain: float) -> Curve:
