@@ -201,7 +201,7 @@ def _carry_out(
     if application is not None and trace is None:
         raise click.UsageError("--application: needs the load of a --trace")
     if report is not None:
-        drawn = _drawing()
+        drawn = _drawing(report)
     try:
         load = _load(trace, scale)
         known = None if application is None else application_of(application, stream.workload)
@@ -252,8 +252,10 @@ def _load(trace: Path | None, scale: float) -> Load | None:
         raise click.UsageError(f"--trace: {str(trace)!r}: {error.strerror}") from error
 
 
-def _drawing() -> Callable[[str, Study, Path], None]:
+def _drawing(report: Path) -> Callable[[str, Study, Path], None]:
     """What draws a report; asked for before anything is computed."""
+    if not report.parent.is_dir():
+        raise click.UsageError(f"--report: {str(report.parent)!r} is no folder")
     try:
         from dagster_sparkscale.advice.picture import draw
     except ImportError as error:

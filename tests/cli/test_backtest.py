@@ -121,6 +121,15 @@ def test_many_policies_are_tried_and_what_to_declare_is_said(
     assert wrong.exit_code == 2 and "--report: " in wrong.output
 
 
+def test_a_report_to_no_folder_is_refused_before_anything_is_computed(
+    known: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "run_backtest", None)
+    done = known.ask("backtest", "clicks", "--report", "reports/one.png")
+    assert done.exit_code == 2
+    assert "--report: 'reports' is no folder" in done.output
+
+
 def test_without_matplotlib_the_extra_is_named(
     known: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
