@@ -61,12 +61,15 @@ class RunningContract(Streams):
         assert history[-1].at == driver.submitted_at
 
     def test_only_the_batches_of_the_window_are_reported(self, running: ClusterManager) -> None:
-        wait_for("two batches", lambda: (s := status(running, "clicks")) and len(s.batches) > 1)
+        wait_for("three batches", lambda: (s := status(running, "clicks")) and len(s.batches) > 2)
         driver = newest(running, "clicks")
         everything = running.status(driver, HANGS)
         window = (everything.now - everything.batches[-1].completed_at) / 2
         recent = running.status(driver, HANGS, window)
-        assert all(batch.completed_at >= recent.now - window for batch in recent.batches)
+        # The last one before the window says since when the first one in it has gathered.
+        before, *batches = recent.batches
+        assert before.completed_at < recent.now - window
+        assert all(batch.completed_at >= recent.now - window for batch in batches)
         assert len(recent.batches) < len(everything.batches)
 
     def test_a_wrong_token_is_refused(self, running: ClusterManager) -> None:
