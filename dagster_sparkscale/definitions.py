@@ -87,9 +87,7 @@ def build_defs(
             not launch a run by.
     """
     _validate(streams, cluster, cluster_key)
-    for stream in streams:
-        if doubt := cluster.doubt(stream):
-            _LOG.warning("%s %r: %s", type(stream).__name__, stream.name, doubt)
+    _warn(streams, cluster)
     check_switch("autoscaler_running", autoscaler_running)
     _validate_tags(run_tags)
     if budget is not None:
@@ -113,6 +111,12 @@ def build_defs(
         ],
         resources={cluster_key: cluster},
     )
+
+
+def _warn(streams: Sequence[Stream], cluster: ClusterManager) -> None:
+    for stream in streams:
+        if doubt := cluster.doubt(stream):
+            _LOG.warning("%s %r: %s", type(stream).__name__, stream.name, doubt)
 
 
 def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: str) -> None:

@@ -24,8 +24,8 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import ScaleTo
-from dagster_sparkscale.declare.learner import Learned, Learner, Workload
-from dagster_sparkscale.declare.policies import AutoscalePolicy
+from dagster_sparkscale.declare.learner import Learner, Workload
+from dagster_sparkscale.declare.policies import AutoscalePolicy, learned_of
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.minutes import Minute, minute
 from dagster_sparkscale.observe.status import Batch, Status
@@ -183,8 +183,7 @@ class _Live:
         self._policy = policy
         self._learner: Learner | None = None
         if isinstance(policy, AutoscalePolicy):
-            nothing = policy.learner(declared().workload)
-            self._learner = None if nothing is None else Learned.of(nothing)
+            self._learner = learned_of(policy, declared().workload)
         self.began = began
         """Seconds since the epoch."""
         self._batches: dict[int, Batch] = {}

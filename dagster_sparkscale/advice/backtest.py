@@ -54,8 +54,8 @@ def run_backtest(
         policies: to be tried beside it; a text as `capacity:price_of_lateness=100` is that policy,
             with the numbers of executors and all else that every policy has as declared; and
             `fixed:executors=4` is none.
-        most_late: percent of the time whose records may come too late: later than two batch
-            intervals after they came.
+        most_late: percent of the time whose records may be in a late batch, one with Spark's total
+            delay above two batch intervals.
         load: to be tried on in place of the recorded one.
         scale: times the recorded load.
         application: how long batches take, in place of what the minutes say; `load` must be given.
@@ -70,12 +70,8 @@ def run_backtest(
     """
     if not 0 < held_out < 1:
         raise ValueError(f"held_out = {held_out!r}: must be above 0 and below 1")
-    batches = 0.0 if load is None else load.seconds / stream.batch_interval
-    if load is not None and batches > MOST_BATCHES:
-        raise ValueError(
-            f"load {load.name!r} of {load.seconds:g} s: must be at most {MOST_BATCHES:,} batches "
-            f"of {stream.batch_interval:g} s, and is {batches:,.0f}; is its time in seconds?"
-        )
+    if load is not None:
+        _refuse_endless(load, stream)
     candidates = [_candidate(DECLARED, stream)]
     for each in policies:
         tried = named(each, stream) if isinstance(each, str) else with_policy(stream, each)
@@ -95,6 +91,15 @@ def run_backtest(
     if isinstance(found, Uncalibrated):
         raise NoAdvice(f"{stream.name}: {found.reason}")
     return found
+
+
+def _refuse_endless(load: Load, stream: Stream) -> None:
+    batches = load.seconds / stream.batch_interval
+    if batches > MOST_BATCHES:
+        raise ValueError(
+            f"load {load.name!r} of {load.seconds:g} s: must be at most {MOST_BATCHES:,} batches "
+            f"of {stream.batch_interval:g} s, and is {batches:,.0f}; is its time in seconds?"
+        )
 
 
 def minutes_of(

@@ -10,8 +10,8 @@ from typing import Self
 from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED, Asked, scale_down
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.learner import Learned, Learner, Workload
-from dagster_sparkscale.declare.policies import AutoscalePolicy
+from dagster_sparkscale.declare.learner import Learner, Workload
+from dagster_sparkscale.declare.policies import AutoscalePolicy, learned_of
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.minutes import Minute
 
@@ -28,8 +28,7 @@ class AsInSensor:
     _at: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        nothing = self.policy.learner(self.workload)
-        self._learner = None if nothing is None else Learned.of(nothing)
+        self._learner = learned_of(self.policy, self.workload)
 
     def after(self, minute: Minute, /) -> Self:
         """Learn from one minute more."""

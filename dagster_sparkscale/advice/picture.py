@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from dagster_sparkscale.advice.text import believed, conclusion
 from dagster_sparkscale.backtest.measures import LATE
 from dagster_sparkscale.backtest.simulate import Run
-from dagster_sparkscale.backtest.study import Outcome, Study
+from dagster_sparkscale.backtest.study import Study, Tried
 
 MOST_CURVES = 4
 """Policies that are drawn: more can't be told apart."""
@@ -67,7 +67,7 @@ def draw(stream: str, study: Study, path: Path) -> None:
     figure.savefig(path, dpi=110, bbox_inches="tight")
 
 
-def _drawn(study: Study) -> list[Outcome]:
+def _drawn(study: Study) -> list[Tried]:
     """What was declared, and the cheapest of the others that are in time."""
     able = [each for each in study.outcomes if each.whole is not None]
     first, others = able[:1], able[1:]
@@ -75,7 +75,7 @@ def _drawn(study: Study) -> list[Outcome]:
     return [*first, *others[: MOST_CURVES - 1]]
 
 
-def _hours(outcome: Outcome) -> float:
+def _hours(outcome: Tried) -> float:
     assert outcome.whole is not None
     return outcome.whole.executor_hours
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dagster_sparkscale.backtest.replay import Errors, Replay
-from dagster_sparkscale.backtest.study import Outcome, Study
+from dagster_sparkscale.backtest.study import Study, Tried
 from dagster_sparkscale.durations import span
 
 COLUMNS = ("POLICY", "LATE", "LAST PART", "LONGEST", "EXECUTOR-HOURS", "RESCALES", "REJECTED")
@@ -49,12 +49,12 @@ def conclusion(stream: str, study: Study) -> str:
     )
 
 
-def _lateness(outcome: Outcome) -> float:
+def _lateness(outcome: Tried) -> float:
     assert outcome.whole is not None
     return max(outcome.whole.late, 0.0 if outcome.held_out is None else outcome.held_out.late)
 
 
-def _is(outcome: Outcome) -> str:
+def _is(outcome: Tried) -> str:
     found = outcome.whole
     if found is None:
         return str(outcome.rejected)
@@ -103,7 +103,7 @@ def rows(study: Study) -> list[tuple[str, ...]]:
     return found
 
 
-def _ranked(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _ranked(outcomes: Sequence[Tried]) -> list[Tried]:
     """Outcomes that are in time, the cheapest first; then the late ones; then those without one."""
     return sorted(
         outcomes,
@@ -131,7 +131,7 @@ def notes(study: Study) -> Iterator[str]:
         )
 
 
-def _row(outcome: Outcome, study: Study) -> tuple[str, ...]:
+def _row(outcome: Tried, study: Study) -> tuple[str, ...]:
     whole, last, declared = outcome.whole, outcome.held_out, study.declared
     if whole is None:
         return (outcome.name, "", "", "", "", "", outcome.rejected or "")
@@ -188,7 +188,7 @@ def _error(errors: Errors) -> dict[str, Any]:
     }
 
 
-def _as_dict(outcome: Outcome) -> dict[str, Any]:
+def _as_dict(outcome: Tried) -> dict[str, Any]:
     whole, last = outcome.whole, outcome.held_out
     return {
         "policy": outcome.name,

@@ -14,8 +14,8 @@ from dagster_sparkscale.backtest.machine import Done, Machine
 from dagster_sparkscale.backtest.model import Application
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.learner import Learned, Learner
-from dagster_sparkscale.declare.policies import AutoscalePolicy
+from dagster_sparkscale.declare.learner import Learner
+from dagster_sparkscale.declare.policies import AutoscalePolicy, learned_of
 from dagster_sparkscale.observe.evaluate import evaluate
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.minutes import Minute, minute
@@ -100,21 +100,8 @@ def simulate(
     Raises:
         ValueError: the decider asks for a number outside of the bounds.
     """
-    if interval is None:
-        interval = decider.interval if isinstance(decider, AutoscalePolicy) else 60.0
-    if not 0 < interval <= load.seconds:
-        raise ValueError(
-            f"interval = {interval!r}: must be above 0, and within the {load.seconds:g} s of the "
-            f"load {load.name!r}"
-        )
-    workload = application.workload
-    bounds = bounds.for_shards(
-        application.shards,
-        tasks_per_shard=workload.tasks_per_shard,
-        executor_cores=workload.slots,
-        cores_per_task=1,
-        receivers=workload.pinned,
-    )
+    interval = _interval(decider, interval, load)
+    bounds = _for_shards(bounds, application)
     learner = _learner(decider, application)
     by: Decider = decider
     machine = Machine(application, load, bounds.initial if initial is None else initial, seed)
@@ -124,7 +111,7 @@ def simulate(
     last, decided = 0.0, -math.inf
     for at in ticks:
         machine.advance(at)
-        seen = look(machine, workload.batch_interval, max(interval, at - last))
+        seen = look(machine, application.interval, max(interval, at - last))
         last = at
         row = minute(began_at + at, "running", 1, seen)
         if learner is not None:
@@ -142,6 +129,29 @@ def simulate(
         minutes.append(row)
     machine.advance(max(load.seconds, machine.now))
     return run_of(machine, application, load, minutes, decisions)
+
+
+def _interval(decider: AutoscalePolicy | Decider, interval: float | None, load: Load) -> float:
+    """Seconds between two decisions."""
+    if interval is None:
+        interval = decider.interval if isinstance(decider, AutoscalePolicy) else 60.0
+    if not 0 < interval <= load.seconds:
+        raise ValueError(
+            f"interval = {interval!r}: must be above 0, and within the {load.seconds:g} s of the "
+            f"load {load.name!r}"
+        )
+    return interval
+
+
+def _for_shards(bounds: Bounds, application: Application) -> Bounds:
+    workload = application.workload
+    return bounds.for_shards(
+        application.shards,
+        tasks_per_shard=workload.tasks_per_shard,
+        executor_cores=workload.slots,
+        cores_per_task=1,
+        receivers=workload.pinned,
+    )
 
 
 def look(machine: Machine, batch_interval: float, window: float) -> Evaluation:
@@ -167,8 +177,7 @@ def _learner(decider: AutoscalePolicy | Decider, application: Application) -> Le
     """What learns in place of a policy, from no more minutes than in the sensor; or the decider
     itself, where it learns."""
     if isinstance(decider, AutoscalePolicy):
-        nothing = decider.learner(application.workload)
-        return None if nothing is None else Learned.of(nothing)
+        return learned_of(decider, application.workload)
     return cast(Learner, decider) if hasattr(decider, "after") else None
 
 

@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Tried:
     """What a candidate has come to."""
 
     name: str
@@ -86,7 +86,7 @@ class Study:
     oracle_hours: float | None
     """Executor-hours of whoever knew the load, with no batch late; None: it is not known, as a
     limit keeps records back, or there is no maximum."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Tried, ...]
     """In the order of the candidates; empty: `refused` says why none was tried."""
     most_late: float
     """Percent of the time whose records may come too late."""
@@ -96,12 +96,12 @@ class Study:
     """Why no advice is given, in words."""
 
     @property
-    def declared(self) -> Outcome | None:
+    def declared(self) -> Tried | None:
         """What the first candidate has come to."""
         return self.outcomes[0] if self.outcomes else None
 
     @property
-    def best(self) -> Outcome | None:
+    def best(self) -> Tried | None:
         """The cheapest that broke no limit; None: all did."""
         fitting = [each for each in self.outcomes if each.rejected is None and each.whole]
         return min(fitting, key=_cost, default=None)
@@ -230,16 +230,16 @@ def _tried(
     last: tuple[Application, Sequence[Stretch]] | None,
     most_late: float,
     seed: int,
-) -> Outcome:
+) -> Tried:
     try:
         runs = _runs(candidate, application, parts, seed)
         held_out = None if last is None else together(_runs(candidate, *last, seed))
     except (Exception, SystemExit) as error:  # a policy of the user's own
         why = f"it could not decide: {type(error).__name__}: {error}"
-        return Outcome(candidate.name, None, None, why)
+        return Tried(candidate.name, None, None, why)
     whole = together(runs)
     broken = _broken(whole, held_out, most_late)
-    return Outcome(candidate.name, whole, held_out, broken, runs, _unseen(runs, parts))
+    return Tried(candidate.name, whole, held_out, broken, runs, _unseen(runs, parts))
 
 
 def _unseen(runs: Sequence[Run], parts: Sequence[Stretch]) -> float | None:
@@ -315,6 +315,6 @@ def _oracle_hours(
     )
 
 
-def _cost(outcome: Outcome) -> float:
+def _cost(outcome: Tried) -> float:
     assert outcome.whole is not None
     return outcome.whole.executor_hours

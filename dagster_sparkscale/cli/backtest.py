@@ -54,72 +54,75 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+_OPTIONS = (
+    click.option(
+        "--seed", metavar="N", type=int, default=0, help="Of the simulated noise. Default: 0."
+    ),
+    click.option(
+        "--report",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Draw load, executors and delay over time, as PNG; needs the extra `report`.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    click.option(
+        "--scale",
+        metavar="FACTOR",
+        type=Finite(0, min_open=True),
+        default=1.0,
+        help="Multiply the load by this. Default: 1.",
+    ),
+    click.option(
+        "--trace",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="A load in place of the recorded one: CSV (.csv, .csv.gz) with a header line "
+        "seconds,records_per_second. It begins on initial_executors.",
+    ),
+    click.option(
+        "--most-late",
+        metavar="PERCENT",
+        type=Finite(0, 100),
+        default=MOST_LATE,
+        help="Percent of the time whose records may be late. Default: 1.",
+    ),
+    click.option(
+        "--days",
+        metavar="DAYS",
+        type=Finite(0, MOST_DAYS, min_open=True),
+        default=DAYS,
+        help="Days of history. Default: 7.",
+    ),
+    click.option(
+        "--until", metavar="TIME", type=_Moment(), help="End of the history. Default: now."
+    ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        type=_Moment(),
+        help="Begin of the history, in place of --days: 2026-01-31T18:00, in UTC.",
+    ),
+    click.option(
+        "--held-out",
+        metavar="SHARE",
+        type=Finite(0, 1, min_open=True, max_open=True),
+        default=HELD_OUT,
+        help="Share of the history, at its end, that calibrates nothing and tests what the "
+        "rest says. Default: 0.3.",
+    ),
+    click.option(
+        "--application",
+        metavar="FIELDS",
+        help="With --trace, for a stream without a history: how long its batches take, such as "
+        "overhead=0.8,work=0.003,partitions=64 (seconds of a batch whatever its records, "
+        "seconds of one task slot for a record, tasks of a batch).",
+    ),
+)
+"""The options of both commands, the last first: click shows them the other way round."""
+
+
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of both commands."""
-    for option in (
-        click.option(
-            "--seed", metavar="N", type=int, default=0, help="Of the simulated noise. Default: 0."
-        ),
-        click.option(
-            "--report",
-            metavar="FILE",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="Draw load, executors and delay over time, as PNG; needs the extra `report`.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option(
-            "--scale",
-            metavar="FACTOR",
-            type=Finite(0, min_open=True),
-            default=1.0,
-            help="Multiply the load by this. Default: 1.",
-        ),
-        click.option(
-            "--trace",
-            metavar="FILE",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="A load in place of the recorded one: CSV (.csv, .csv.gz) with a header line "
-            "seconds,records_per_second. It begins on initial_executors.",
-        ),
-        click.option(
-            "--most-late",
-            metavar="PERCENT",
-            type=Finite(0, 100),
-            default=MOST_LATE,
-            help="Percent of the time whose records may be late. Default: 1.",
-        ),
-        click.option(
-            "--days",
-            metavar="DAYS",
-            type=Finite(0, MOST_DAYS, min_open=True),
-            default=DAYS,
-            help="Days of history. Default: 7.",
-        ),
-        click.option(
-            "--until", metavar="TIME", type=_Moment(), help="End of the history. Default: now."
-        ),
-        click.option(
-            "--since",
-            metavar="TIME",
-            type=_Moment(),
-            help="Begin of the history, in place of --days: 2026-01-31T18:00, in UTC.",
-        ),
-        click.option(
-            "--held-out",
-            metavar="SHARE",
-            type=Finite(0, 1, min_open=True, max_open=True),
-            default=HELD_OUT,
-            help="Share of the history, at its end, that calibrates nothing and tests what the "
-            "rest says. Default: 0.3.",
-        ),
-        click.option(
-            "--application",
-            metavar="FIELDS",
-            help="With --trace, for a stream without a history: how long its batches take, such as "
-            "overhead=0.8,work=0.003,partitions=64 (seconds of a batch whatever its records, "
-            "seconds of one task slot for a record, tasks of a batch).",
-        ),
-    ):
+    for option in _OPTIONS:
         command = option(command)
     return command
 

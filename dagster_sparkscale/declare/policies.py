@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Order, Seconds
-from dagster_sparkscale.declare.learner import Learner, Workload
+from dagster_sparkscale.declare.learner import Learned, Learner, Workload
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.quantities import counted
@@ -77,6 +77,13 @@ class AutoscalePolicy(Declaration):
         ("ceiling", "at least", "initial_executors"),
         ("scale_down_window", "at least", "interval"),
     )
+
+
+def learned_of(policy: AutoscalePolicy, workload: Workload) -> Learned | None:
+    """What decides in place of a policy before the first minute, and learns from the minutes of the
+    last blocks; None: it learns nothing."""
+    nothing = policy.learner(workload)
+    return None if nothing is None else Learned.of(nothing)
 
 
 class RecoveryPolicy(Declaration):

@@ -113,15 +113,12 @@ def assess(
         busy=busy,
         faults=capabilities.faults(situation),
     )
-    # A pin is a person's: it waits for no interval.
-    pins = isinstance(decision, ScaleTo) and situation.steering.of("pin") is not None
-    due = due or situation.evaluation is None or pins
-    waits = _waits(decision, operation, due)
+    waits = _waits(decision, operation, due or _waits_for_no_interval(situation, decision))
     if waits is not None:
         decision = Hold(WithRemedy(f"{waits}; otherwise: {decision}: ", decision.reason))
     return Assessment(
         stream=stream.name,
-        state=driver.state.value if driver else "unknown" if sighting.error else "not started",
+        state=_state(sighting),
         decision=decision,
         health=health,
         sighting=sighting,
@@ -131,6 +128,19 @@ def assess(
         busy=busy,
         asked=asked,
     )
+
+
+def _state(sighting: Sighting) -> str:
+    if sighting.driver is not None:
+        return sighting.driver.state.value
+    return "unknown" if sighting.error else "not started"
+
+
+def _waits_for_no_interval(situation: Situation, decision: Decision) -> bool:
+    """Whether a policy's interval says nothing of a decision: no evaluation has led to it, or it
+    is a pin, and so a person's."""
+    pins = isinstance(decision, ScaleTo) and situation.steering.of("pin") is not None
+    return situation.evaluation is None or pins
 
 
 def _drifted(stream: Stream, driver: Driver | None) -> tuple[str, ...]:

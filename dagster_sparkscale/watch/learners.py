@@ -15,7 +15,8 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.learner import Learned, Learner, since
+from dagster_sparkscale.declare.learner import Learner, since
+from dagster_sparkscale.declare.policies import learned_of
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.history import history
@@ -106,10 +107,9 @@ def _nothing(stream: Stream) -> Learner | None:
     if policy is None:
         return None
     try:
-        learner = policy.learner(stream.workload)
+        return learned_of(policy, stream.workload)
     except (Exception, SystemExit) as error:  # a user's own: it must not end everybody's tick
         return _Broken(error, error.__traceback__)
-    return None if learner is None else Learned.of(learner)
 
 
 def _read_back(
