@@ -116,6 +116,7 @@ class Agent:
             batches=tuple(listed) if batches else (),
             last_seq=last,
             dropped_at=self.history.dropped_at,
+            totals=self.history.totals(),
             operation=self.admission.operations.latest,
             spark_version=bound.version if bound else None,
             missing=(*self._private.missing, *(what for p in self._parts for what in p.missing)),

@@ -17,6 +17,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
+from .metrics.exposition import CONTENT_TYPE, exposition
+from .metrics.samples import samples
+from .metrics.token import read_token
 from .operation_order import OutOfOrder
 from .request import BadRequest, NotReady, Request, WrongEpoch, shown
 from .wire import Answer
@@ -37,6 +40,9 @@ client that sends a byte now and then does not keep its connection longer."""
 TOKEN_WITHIN = 5.0
 """Seconds from the connection to the token."""
 LONGEST_STOP = 24 * 3600.0
+METRICS = ("GET", "/metrics")
+"""The one request that the token for reading is good for. The token that controls is good for all
+others alone: so nobody has a reason to hand that one to who scrapes metrics."""
 
 
 class HttpRefusal(Exception):
@@ -69,6 +75,7 @@ class Server(ThreadingHTTPServer):
         if ":" in bind:
             self.address_family = socket.AF_INET6
         self.agent, self.stop_program, self.tls = agent, stop, tls
+        self.read_token = read_token(agent.options.token)
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
         self._known: set[socket.socket] = set()
@@ -180,7 +187,11 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         afterwards: Callable[[], None] | None = None
         try:
-            self._authorize()
+            if (self.command, self.path.partition("?")[0]) == METRICS:
+                self._send_metrics()
+                return
+            self._show_token(self.server.agent.options.token, "the stream's bearer token")
+            self._admit()
             body = self._body()
             url = urlsplit(self.path)
             route = (self.command, url.path)
@@ -209,12 +220,13 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_POST = _answer
 
-    def _authorize(self) -> None:
+    def _show_token(self, token: str, which: str) -> None:
         given = self.headers.get("Authorization", "")
-        wanted = f"Bearer {self.server.agent.options.token}"
-        if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {token}".encode()):
             self.close_connection = True  # the body, unread, must not pass for a request
-            raise HttpRefusal(401, "Authorization: must be the stream's bearer token")
+            raise HttpRefusal(401, f"Authorization: must be {which}")
+
+    def _admit(self) -> None:
         if not self.server.admit(self.connection):
             self.close_connection = True
             raise HttpRefusal(503, f"{MAX_CONNECTIONS} connections are open: try again later")
@@ -277,12 +289,22 @@ class Handler(BaseHTTPRequestHandler):
         # Asked for once it is answered: an abrupt stop may end the process first.
         return 202, {"stopping": True}, lambda: self.server.stop_program(graceful, timeout)
 
+    def _send_metrics(self) -> None:
+        self._show_token(self.server.read_token, "the stream's token for reading metrics")
+        # Not admitted: who reads must not take the connections of who controls. So its own ends
+        # with the answer, and makes room as a stranger's does.
+        self.close_connection = True
+        content = exposition(samples(self.server.agent.status(batches=False))).encode()
+        self._write(200, content, CONTENT_TYPE)
+
     def _send(self, code: int, answer: dict[str, Any]) -> None:
-        content = json.dumps(answer, allow_nan=False).encode()
+        self._write(code, json.dumps(answer, allow_nan=False).encode(), "application/json")
+
+    def _write(self, code: int, content: bytes, kind: str) -> None:
         try:
             self.connection.settimeout(REQUEST_WITHIN)
             self.send_response(code)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             if self.close_connection:
                 self.send_header("Connection", "close")

@@ -26,6 +26,7 @@ from dagster_sparkscale.driver.wire import (
     Spark,
     StageTimes,
     TaskTimes,
+    Totals,
 )
 from dagster_sparkscale.typed_json import Malformed, read
 
@@ -44,6 +45,7 @@ __all__ = [
     "StageTimes",
     "Status",
     "TaskTimes",
+    "Totals",
 ]
 
 

@@ -7,6 +7,7 @@ from dagster_sparkscale.clusters.agents import credentials
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
+from dagster_sparkscale.driver.metrics.token import read_token
 
 
 def write_credentials(stream: str, epoch: int, files: SubmissionFolder, tls: bool) -> None:
@@ -16,12 +17,22 @@ def write_credentials(stream: str, epoch: int, files: SubmissionFolder, tls: boo
         ClusterError: they can't be written; names the file.
     """
     if not tls:
-        files.write_private(files.token, credentials.token())
+        write_tokens(files, credentials.token())
         return
     made = credentials.make(stream, epoch)
-    files.write_private(files.token, made.token)
+    write_tokens(files, made.token)
     files.write_private(files.key, made.key)
     files.write_private(files.certificate, made.certificate)
+
+
+def write_tokens(files: SubmissionFolder, token: str) -> None:
+    """Write the token of a new driver, and the one that reads its metrics alone.
+
+    Raises:
+        ClusterError: they can't be written; names the file.
+    """
+    files.write_private(files.token, token)
+    files.write_private(files.metrics_token, read_token(token))
 
 
 def agent_of(

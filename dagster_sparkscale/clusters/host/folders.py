@@ -133,6 +133,8 @@ class SubmissionFolder:
 
     properties = _File("spark.properties")
     token = _File("token")
+    metrics_token = _File("metrics.token")
+    """Reads the agent's metrics and does nothing else; for people and for Prometheus."""
     certificate = _File("agent.certificate")
     key = _File("agent.key")
     """The key of the certificate. Both files exist only if the agent speaks TLS."""

@@ -33,6 +33,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     CODE,
     KEY,
     LAST_WORDS,
+    METRICS_TOKEN,
     PROPERTIES,
     SECRETS,
     TEMPLATE,
@@ -57,6 +58,7 @@ from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.metrics.token import read_token
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _AGENT_SECONDS = 10.0
@@ -340,6 +342,7 @@ class KubernetesCluster(SparkCluster):
         return Parts(
             secrets={
                 TOKEN: known.token,
+                METRICS_TOKEN: read_token(known.token),
                 CERTIFICATE: known.certificate,
                 KEY: known.key,
                 PROPERTIES: properties(made),

@@ -37,6 +37,8 @@ CODE, SECRETS, SCRATCH = f"{FOLDER}/code", f"{FOLDER}/secrets", f"{FOLDER}/scrat
 BEGIN, TEMPLATE = "in_pod.py", "executor-pod.json"
 BEGUN = "begun.json"
 TOKEN, PROPERTIES, CERTIFICATE, KEY = "token", "spark.properties", "tls.crt", "tls.key"
+METRICS_TOKEN = "metrics-token"
+"""Reads the agent's metrics and does nothing else; for Prometheus."""
 LAST_WORDS = "/dev/termination-log"
 CONTAINER = "driver"
 CONTAINERS = (CONTAINER, "spark-kubernetes-driver")

@@ -12,6 +12,7 @@ from dagster_sparkscale.clusters.base import Driver, is_text
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.agent_files import write_tokens
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
@@ -134,7 +135,7 @@ class StandaloneRestCluster(StateFolderCluster):
             driver = self.driver_of(stream.name, record)
             known_by = credentials.make(stream.name, record.epoch)
             driver.files.create()
-            driver.files.write_private(driver.files.token, known_by.token)
+            write_tokens(driver.files, known_by.token)
             driver.files.write_private(driver.files.certificate, known_by.certificate)
             made = settings(stream, record.epoch, self.master, self.spark_conf, more=call.settings)
             packed = shipped.pack(

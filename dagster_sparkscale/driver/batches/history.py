@@ -4,10 +4,12 @@ import threading
 from collections import deque
 from dataclasses import replace
 
-from dagster_sparkscale.driver.wire import Batch
+from dagster_sparkscale.driver.wire import Batch, Totals
 
 LIMIT = 1000
 """Batches kept; as many as Spark's own UI keeps (spark.streaming.ui.retainedBatches)."""
+TOTALS = 100
+"""Queries whose batches are added up: programs may start new ones for ever."""
 WORKED_MS = 1000
 """A batch that took so long has worked, also where its source does not count records."""
 
@@ -27,6 +29,8 @@ class History:
         self._dropped_at: float | None = None
         self._warm: dict[str, None] = {}
         """Queries of which a batch has worked, the latest last."""
+        self._totals: dict[str, Totals] = {}
+        """By query, the latest last; of as many as are listed."""
 
     def add(self, batch: Batch) -> int:
         """Record a batch; returns its sequence number, 1 for the first ever."""
@@ -40,8 +44,22 @@ class History:
             if len(self._batches) == self._batches.maxlen:
                 self._dropped_at = self._batches[0].completed_at
             self._batches.append(batch)
+            self._add_up(batch)
             self._last_seq += 1
             return self._last_seq
+
+    def _add_up(self, batch: Batch) -> None:
+        if not (batch.failed or batch.records or batch.processing_ms):
+            return  # triggers without data
+        so_far = self._totals.pop(batch.query, None) or Totals(batch.query, 0, 0, 0, 0)
+        self._totals[batch.query] = _with(so_far, batch)
+        if len(self._totals) > TOTALS:
+            del self._totals[next(iter(self._totals))]
+
+    def totals(self) -> tuple[Totals, ...]:
+        """What the batches with work of each query came to; of the latest `TOTALS` queries."""
+        with self._lock:
+            return tuple(self._totals.values())
 
     def would_be_cold(self, batch: Batch) -> bool:
         """Whether `add` would record it as the first batch with work of its query."""
@@ -88,3 +106,15 @@ class History:
             )
             batches = [b for b in batches if b.completed_at > after or id(b) in lead]
         return batches, last
+
+
+def _with(totals: Totals, batch: Batch) -> Totals:
+    if batch.failed:
+        return replace(totals, failed=totals.failed + 1)
+    known = totals.records is not None and batch.records is not None
+    return replace(
+        totals,
+        completed=totals.completed + 1,
+        processing_ms=totals.processing_ms + batch.processing_ms,
+        records=(totals.records or 0) + (batch.records or 0) if known else None,
+    )

@@ -29,6 +29,16 @@ def milliseconds(timestamp: str) -> int:
     return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1000)
 
 
+def watermark(progress: Mapping[str, Any]) -> float | None:
+    """The event-time watermark that a progress tells, seconds since the epoch; None: the query has
+    none, or no record has moved it yet (Spark then tells 1970)."""
+    told: Any = (progress.get("eventTime") or {}).get("watermark")
+    try:
+        return milliseconds(told) / 1000 or None
+    except (AttributeError, ValueError):
+        return None
+
+
 def trigger_interval(trigger: str) -> int | None:
     """Milliseconds between triggers, from `ProcessingTimeTrigger(2000)`; and how long a batch of
     `RealTimeTrigger(300000)` lasts.

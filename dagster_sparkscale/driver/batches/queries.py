@@ -10,7 +10,7 @@ from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch, Query
 
 from .history import History
-from .progress import limit_by_options, milliseconds, planning, state_of, why_it_died
+from .progress import limit_by_options, milliseconds, planning, state_of, watermark, why_it_died
 from .reports import NOTHING_TOLD, DoneBatch, inputs_of
 from .tracked import KnownState, Lag, TrackedQuery
 
@@ -103,6 +103,7 @@ class Queries:
             query.batch_id = int(progress["batchId"])
             query.report_by(progress)
             query.state = state_of(progress) or query.state
+            query.watermark = watermark(progress)
             batch = Batch(
                 query=query.label,
                 completed_at=query.completed_ms / 1000,
@@ -271,6 +272,7 @@ class Queries:
             source_shards=report.shards,
             source_lost=report.lost,
             trigger=query.kind,
+            watermark=query.watermark if query.active else None,
             doing=query.doing[:MOST_DOING] if query.active and query.doing else None,
             cold=query.active and self._history.is_cold(query.label),
             heard_at=query.heard_ms / 1000,

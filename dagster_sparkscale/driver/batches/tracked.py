@@ -103,6 +103,8 @@ class TrackedQuery:
     """Whether it has found no data since: the report is then older than Spark's own."""
     doing: str | None = None
     """What Spark said that it does when it was last asked."""
+    watermark: float | None = None
+    """As `Query.watermark`, by its last batch."""
     most_rows: float | None = None
     """Records that the options of its sources let a batch have; infinity: all there are. None: not
     known."""

@@ -129,6 +129,7 @@ def test_the_secret_has_what_nobody_else_may_know(world: World, cluster: MemoryK
     secret = world.server.objects["secrets", NAME]
     assert sorted(secret["data"]) == [
         "env.CLICKS_PASSWORD",
+        "metrics-token",
         "spark.properties",
         "tls.crt",
         "tls.key",
