@@ -92,7 +92,7 @@ def build_defs(
     _validate_tags(run_tags)
     if budget is not None:
         check_budget(budget, streams)
-    known = Streams(streams, cluster_key, run_tags)
+    known = Streams(streams, cluster_key, run_tags, budget)
     tried = backtest_job(known)
     backtests = [] if backtest is None else [backtest_schedule(known, tried, backtest)]
     operations = Operations(known, all_operations())

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
+from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import CLUSTER_TAG, EPOCH_TAG, OPERATION_TAG, STREAM_TAG
@@ -35,8 +36,11 @@ class Streams:
         streams: Sequence[Stream],
         cluster_key: str,
         run_tags: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.cluster_key = cluster_key
+        self.budget = budget
+        """The cores that they may have together; None: as many as the cluster has."""
         self.run_tags = run_tags or {}
         """Tags of the runs of its jobs, besides its own."""
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}

@@ -19,7 +19,14 @@ from dagster_sparkscale.clusters.records.owners import refuse_anothers
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
-from dagster_sparkscale.names import EXPIRES_TAG, REMEDY, STORY, STREAM_TAG, scoped
+from dagster_sparkscale.names import (
+    EXPIRES_TAG,
+    OPERATION_TAG,
+    REMEDY,
+    STORY,
+    STREAM_TAG,
+    scoped,
+)
 from dagster_sparkscale.operation import (
     STALE_AFTER,
     C,
@@ -167,7 +174,7 @@ def job_of(
                 # It was asked for something which is not so any more.
                 over = {"ending": "overtaken", "notes": str(why), "epoch": epoch}
                 report = Report(f"nothing to do: {why}", over)
-        _publish(context, streams.asset_key(context, stream), config, report)
+        _publish(context, streams.asset_key(context, stream), name, config, report)
 
     run.__annotations__["config"] = create_model(
         config_type.__name__, __base__=config_type, stream=of
@@ -202,7 +209,11 @@ def job_of_op(op: dg.OpDefinition, description: str, tags: Mapping[str, Any]) ->
 
 
 def _publish(
-    context: dg.OpExecutionContext, asset: dg.AssetKey, config: OperationConfig, report: Report
+    context: dg.OpExecutionContext,
+    asset: dg.AssetKey,
+    operation: str,
+    config: OperationConfig,
+    report: Report,
 ) -> None:
     """Show what an operation came to on the page of its run, which fails where the operation has.
 
@@ -216,7 +227,7 @@ def _publish(
         dg.AssetObservation(
             asset_key=asset,
             description=report.line,
-            metadata=story_metadata(report.story_of(config)),
+            metadata={**story_metadata(report.story_of(config)), OPERATION_TAG: operation},
         )
     )
     if report.failed:

@@ -67,14 +67,7 @@ def of_sensor(
         at_once: whether it is wrong by one tick that failed, and not only when none of the last
             `LATE` seconds was in order: one fails each time its code location is loaded anew.
     """
-    name = scoped("autoscaler", deployed.streams.cluster_key)
-    selector = RepositorySelector(
-        location_name=deployed.location, repository_name=deployed.repository.name
-    )
-    states = instance.all_instigator_state(
-        repository_selector_id=selector.selector_id, instigator_type=InstigatorType.SENSOR
-    )
-    state = next((each for each in states if each.instigator_name == name), None)
+    name, state = _sensor(instance, deployed)
     declared_on = (
         deployed.repository.get_sensor_def(name).default_status is dg.DefaultSensorStatus.RUNNING
     )
@@ -93,6 +86,25 @@ def of_sensor(
             "by the same workspace file",
         )
     return _ticking(instance, name, state, now, at_once)
+
+
+def _sensor(instance: dg.DagsterInstance, deployed: Deployed) -> tuple[str, InstigatorState | None]:
+    """The name of a cluster's autoscaler, and what is remembered of it; None: nothing yet."""
+    name = scoped("autoscaler", deployed.streams.cluster_key)
+    selector = RepositorySelector(
+        location_name=deployed.location, repository_name=deployed.repository.name
+    )
+    states = instance.all_instigator_state(
+        repository_selector_id=selector.selector_id, instigator_type=InstigatorType.SENSOR
+    )
+    return name, next((each for each in states if each.instigator_name == name), None)
+
+
+def last_tick(instance: dg.DagsterInstance, deployed: Deployed) -> float | None:
+    """When the autoscaler of a cluster last ticked, seconds since the epoch; None: it has not."""
+    _, state = _sensor(instance, deployed)
+    data = None if state is None else state.instigator_data
+    return data.last_tick_timestamp if isinstance(data, SensorInstigatorData) else None
 
 
 def _ticking(

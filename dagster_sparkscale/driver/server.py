@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
+from .bounded_reader import BoundedReader
 from .metrics.exposition import CONTENT_TYPE, exposition
 from .metrics.samples import samples
 from .metrics.token import read_token
@@ -140,29 +141,6 @@ class Server(ThreadingHTTPServer):
         """A connection that broke is no news."""
 
 
-class _Bounded(io.RawIOBase):
-    """A socket's bytes, up to a deadline and to a number of them."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self.deadline = time.monotonic() + TOKEN_WITHIN
-        self.bytes_left = MAX_HEAD
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the request took too long")
-        if not self.bytes_left:
-            raise OSError("the request is too large")  # ends the connection, as whoever sends on
-        self._connection.settimeout(left)
-        count = self._connection.recv_into(buffer, min(len(buffer), self.bytes_left))
-        self.bytes_left -= count
-        return count
-
-
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
@@ -175,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self._raw = _Bounded(self.connection)
+        self._raw = BoundedReader(self.connection, TOKEN_WITHIN, MAX_HEAD)
         self.rfile = io.BufferedReader(self._raw)
         self._within = TOKEN_WITHIN
 

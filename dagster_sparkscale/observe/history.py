@@ -74,7 +74,7 @@ def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minut
         *instance.fetch_materializations(key, most).records,
         *instance.fetch_observations(key, most).records,
     ]
-    return merged(map(_minutes, found))
+    return merged(map(minutes_of, found))
 
 
 def _events(
@@ -87,15 +87,15 @@ def _events(
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)
         for record in page.records:
-            minutes = _minutes(record)
+            minutes = minutes_of(record)
             yield minutes
             if record.timestamp > until + _AHEAD and any(each.at >= until for each in minutes):
                 return
         cursor, more = page.cursor, page.has_more
 
 
-def _minutes(record: dg.EventLogRecord) -> list[Minute]:
-    """The minutes of an event; none of one that has none, as of an operation."""
+def minutes_of(record: dg.EventLogRecord) -> list[Minute]:
+    """The minutes that an event carries; none where it has none, as that of an operation."""
     event = record.asset_materialization or record.asset_observation
     value = event.metadata.get(MINUTES) if event else None
     text = carried(value.value) if value is not None else None

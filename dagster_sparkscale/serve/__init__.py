@@ -1,1 +1,1 @@
-"""All streams for who looks from outside of Dagster: one process, which reads and changes nothing."""
+"""All streams for who looks from outside of Dagster: one process that changes nothing."""

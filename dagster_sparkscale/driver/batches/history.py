@@ -30,7 +30,7 @@ class History:
         self._warm: dict[str, None] = {}
         """Queries of which a batch has worked, the latest last."""
         self._totals: dict[str, Totals] = {}
-        """By query, the latest last; of as many as are listed."""
+        """What batches came to, by query, the latest last."""
 
     def add(self, batch: Batch) -> int:
         """Record a batch; returns its sequence number, 1 for the first ever."""

@@ -3,7 +3,7 @@
 Written by what https://prometheus.io/docs/instrumenting/exposition_formats says of that format.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,6 +29,8 @@ class Sample:
     metric: Metric
     labels: Mapping[str, str]
     value: float
+    suffix: str = ""
+    """The end of its name; only for samples of a histogram, whose buckets have the label `le`."""
 
 
 def sample(metric: Metric, value: float | None, **labels: str) -> tuple[Sample, ...]:
@@ -45,13 +47,13 @@ def exposition(samples: Iterable[Sample]) -> str:
     for metric, found in by_metric.items():
         lines.append(f"# HELP {metric.name} {_escaped(metric.help)}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        lines += (_line(metric.name, metric.labels, each) for each in found)
+        lines += map(_line, found)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _line(name: str, order: Sequence[str], one: Sample) -> str:
-    pairs = ",".join(f'{label}="{_quoted(one.labels[label])}"' for label in order)
-    return f"{name}{{{pairs}}} {one.value!r}"
+def _line(one: Sample) -> str:
+    pairs = ",".join(f'{label}="{_quoted(value)}"' for label, value in one.labels.items())
+    return f"{one.metric.name}{one.suffix}{{{pairs}}} {one.value!r}"
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,98 @@
+"""`serve`: metrics of all streams over HTTP, for Prometheus."""
+
+import time
+from contextlib import ExitStack, suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from dagster_sparkscale.capabilities import CAPABILITIES
+from dagster_sparkscale.cli.dagster_side import home, last_tick
+from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.serve.event_log import EventLog
+from dagster_sparkscale.serve.fleet import Fleet, Watched
+from dagster_sparkscale.serve.http import Server, is_loopback, read_token_file
+
+LISTEN = "127.0.0.1:9464"
+"""The port that OpenTelemetry's exporter for Prometheus has by default."""
+
+
+@click.command()
+@click.option(
+    "--listen", metavar="HOST:PORT", default=LISTEN, help=f"Address and port. Default: {LISTEN}."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the token that who asks must show; read at each request. Needed where others "
+    "reach the address.",
+)
+@click.option("--prefix", default="", help="Begins the paths, as a proxy passes them on.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=Finite(1),
+    default=15.0,
+    help="Between two looks at the agents, however often metrics are asked for. Default: 15.",
+)
+@on_a_target
+def serve(where: Target, listen: str, token_file: Path | None, prefix: str, every: float) -> None:
+    """Serve metrics of all streams for Prometheus, until interrupted. Changes nothing."""
+    if find_spec("prometheus_client") is None:
+        raise click.ClickException(
+            "needs prometheus-client: `pip install 'dagster-sparkscale[metrics]'`"
+        )
+    address = _address(listen)
+    if token_file is not None:
+        try:
+            read_token_file(token_file)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--token-file") from None
+    elif not is_loopback(address[0]):
+        raise click.UsageError(
+            f"--listen {listen}: others reach this address: give a token by --token-file, or "
+            f"listen at {LISTEN}"
+        )
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "?" in prefix):
+        raise click.BadParameter(
+            f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
+            param_hint="--prefix",
+        )
+    began = time.time()
+    without = home()
+    if without.wrong:
+        click.echo(f"Only what agents tell is served: {without.subject}: {without.text}", err=True)
+    with ExitStack() as stack:
+        clusters = [
+            Watched(
+                *(each.owner, each.streams, stack.enter_context(each.cluster())),
+                last_tick=partial(last_tick, deployed=each),
+                log=EventLog(began),
+            )
+            for each in where.load()
+        ]
+        fleet = Fleet(
+            *(clusters, CAPABILITIES, None if without.wrong else instance_of_home, every),
+            report=lambda why: click.echo(f"the event log can't be read: {why}", err=True),
+        )
+        try:
+            server = Server(address, fleet.samples, token_file=token_file, prefix=prefix)
+        except OSError as error:
+            raise click.ClickException(f"--listen {listen}: {error.strerror or error}") from None
+        with server, suppress(KeyboardInterrupt):
+            host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            click.echo(f"http://{host}:{server.server_port}{prefix}/metrics")
+            server.serve_forever()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise click.BadParameter(
+            f"{listen!r}: must be an address, a colon and a port, as {LISTEN}",
+            param_hint="--listen",
+        )
+    return host.strip("[]"), int(port)

@@ -1,0 +1,34 @@
+"""What a server reads of a connection, bounded in time and size as a whole."""
+
+import io
+import socket
+import time
+from typing import Any
+
+
+class BoundedReader(io.RawIOBase):
+    """A socket's bytes, up to a deadline and to a number of them.
+
+    Args:
+        seconds: from now to the deadline.
+        most: bytes.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
+        self._connection = connection
+        self.deadline = time.monotonic() + seconds
+        self.bytes_left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        if not self.bytes_left:
+            raise OSError("the request is too large")  # ends the connection, as whoever sends on
+        self._connection.settimeout(left)
+        count = self._connection.recv_into(buffer, min(len(buffer), self.bytes_left))
+        self.bytes_left -= count
+        return count

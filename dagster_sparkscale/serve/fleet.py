@@ -1,0 +1,148 @@
+"""Looks at all streams for who asks for metrics, at most once in a while however often that is."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from dagster import DagsterInstance
+
+from dagster_sparkscale.capability import Capabilities
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.driver.metrics.exposition import Sample, sample
+from dagster_sparkscale.in_flight import InFlight, in_flight
+from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.serve.event_log import EventLog
+from dagster_sparkscale.serve.metrics import (
+    LOG_READ,
+    LOOK_SECONDS,
+    LOOKED,
+    TICK,
+    of_budget,
+    of_stream,
+    of_tallies,
+)
+from dagster_sparkscale.serve.tally import Tally
+from dagster_sparkscale.watch.assess import assess_or_say_why
+from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.sighting import of_another
+
+LOOKING = 5.0
+"""Seconds for the agents of all clusters to answer: Prometheus waits 10 s for a scrape."""
+READING = 2.0
+"""Seconds for the event log."""
+WAITING = 9.0
+"""Seconds that a request waits for a look that somebody else has asked for."""
+
+
+class Busy(Exception):
+    """A look goes on, and has for long; the text says so."""
+
+
+@dataclass
+class Watched:
+    """The streams of one cluster."""
+
+    owner: str
+    """Code location and cluster, as they are remembered with each start."""
+    streams: Streams
+    cluster: ClusterManager
+    last_tick: Callable[[DagsterInstance], float | None]
+    """When the autoscaler last ticked, seconds since the epoch; None: it has not."""
+    log: EventLog
+    collector: Collector = field(default_factory=Collector)
+
+
+class Fleet:
+    """All clusters that are served.
+
+    Args:
+        instance: opens Dagster's instance; None: there is none to be had, and nothing is told of
+            what only the event log knows.
+        every: seconds between two looks at least.
+        report: is told why the event log can't be read.
+    """
+
+    def __init__(
+        self,
+        clusters: Sequence[Watched],
+        capabilities: Capabilities,
+        instance: Callable[[], AbstractContextManager[DagsterInstance]] | None,
+        every: float,
+        report: Callable[[str], None],
+    ) -> None:
+        self._clusters, self._capabilities, self._instance = clusters, capabilities, instance
+        self._every, self._report = every, report
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        """When the last look began, by `time.monotonic()`."""
+        self._samples: list[Sample] = []
+
+    def samples(self) -> list[Sample]:
+        """What the last look has brought, after another look where that was too long ago.
+
+        Raises:
+            Busy: a look goes on, as the cluster manager does not answer.
+        """
+        if not self._lock.acquire(timeout=WAITING):
+            raise Busy(f"a look has gone on for more than {WAITING:g} s")
+        try:
+            began = time.monotonic()
+            if self._looked is None or began - self._looked >= self._every:
+                self._samples, self._looked = self._look(), began
+            return self._samples
+        finally:
+            self._lock.release()
+
+    def _look(self) -> list[Sample]:
+        until, found = time.monotonic() + LOOKING, list[Sample]()
+        for number, watched in enumerate(self._clusters):
+            left = max(0.5, until - time.monotonic()) / (len(self._clusters) - number)
+            found += self._look_at(watched, left)
+        return found
+
+    def _look_at(self, watched: Watched, deadline: float) -> list[Sample]:
+        streams, owner, now, began = watched.streams, watched.owner, time.time(), time.monotonic()
+        sightings = watched.collector.collect(watched.cluster, streams, deadline=deadline)
+        took = time.monotonic() - began
+        busy, tallies, tick, read = self._of_dagster(watched, now)
+        assessments = [
+            assess_or_say_why(
+                *(stream, of_another(sightings[stream.name], stream, owner)),
+                capabilities=self._capabilities,
+                now=now,
+                operation=str(busy[stream.name]) if stream.name in busy else None,
+            )
+            for stream in streams
+        ]
+        found = [each for one in assessments for each in of_stream(owner, one)]
+        if streams.budget is not None:
+            found += of_budget(owner, streams.budget, assessments)
+        found += of_tallies(owner, tallies)
+        found += sample(TICK, tick, cluster=owner)
+        found += sample(LOOKED, now, cluster=owner)
+        found += sample(LOOK_SECONDS, took, cluster=owner)
+        found += sample(LOG_READ, int(read), cluster=owner)
+        return found
+
+    def _of_dagster(
+        self, watched: Watched, now: float
+    ) -> tuple[dict[str, InFlight], dict[str, Tally], float | None, bool]:
+        """The operations in flight, the sums of the event log, the last tick, and whether that
+        could be read."""
+        if self._instance is None:
+            return {}, {}, None, False
+        try:
+            with self._instance() as instance:
+                key = watched.streams.cluster_key
+                share = READING / len(self._clusters)
+                return (
+                    dict(in_flight(instance, key, watched.cluster, now)),
+                    dict(watched.log.read_on(instance, [*watched.streams], now, share)),
+                    watched.last_tick(instance),
+                    True,
+                )
+        except Exception as error:  # of whatever database it has: agents are told of all the same
+            self._report(f"{watched.owner}: {type(error).__name__}: {error}")
+            return {}, {}, None, False

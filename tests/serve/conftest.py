@@ -1,0 +1,2 @@
+from tests.cli.conftest import made_home as made_home
+from tests.cli.conftest import terminal as terminal
