@@ -97,7 +97,7 @@ ON_DAGSTER = tests/lifecycle tests/watch/test_sensor*.py tests/watch/test_runs.p
 	tests/watch/test_queued_runs.py tests/watch/test_alert_sensor.py tests/watch/test_fleet_events.py \
 	tests/cli/test_changes.py tests/cli/test_status.py tests/cli/test_locations.py \
 	tests/cli/test_doctor.py tests/state/test_schedules.py tests/backpressure/test_schedules.py \
-	tests/declare/test_calendar.py tests/test_definitions.py tests/test_private_dagster.py tests/test_health_by_hand.py \
+	tests/components tests/declare/test_calendar.py tests/test_definitions.py tests/test_private_dagster.py tests/test_health_by_hand.py \
 	tests/test_reference_location.py tests/advice/test_job.py
 
 test-dagster: ## the tests of Dagster itself on another release, DAGSTER=1.11; ARGS for pytest in place of which tests

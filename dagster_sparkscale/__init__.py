@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from dagster_sparkscale.clusters.yarn.client_mode import YarnClientCluster as YarnClientCluster
     from dagster_sparkscale.clusters.yarn.cluster import YarnCluster as YarnCluster
+    from dagster_sparkscale.components.spark_streams import SparkStreams as SparkStreams
     from dagster_sparkscale.declare.backpressure import BackpressurePolicy as BackpressurePolicy
     from dagster_sparkscale.declare.backpressure import Retune as Retune
     from dagster_sparkscale.declare.backtest import Backtest as Backtest
@@ -95,6 +96,7 @@ _HOMES = {
     "SlackWebhook": "watch.alerts.webhooks",
     "SourceLimits": "declare.limits",
     "SparkApplicationCluster": "clusters.kubernetes.application_cluster",
+    "SparkStreams": "components.spark_streams",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StandaloneRestCluster": "clusters.standalone.rest_cluster",
     "State": "declare.state",

@@ -32,7 +32,7 @@ from dagster_sparkscale.clusters.records.store import (
     Submission,
 )
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.faults import explain, unknown
+from dagster_sparkscale.declare.faults import Line, explain, unknown
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.end_report import Slots
 from dagster_sparkscale.observe.status import Status
@@ -119,16 +119,20 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     def __init__(self, **data: Any) -> None:
         fields = type(self).model_fields
-        faults = [unknown(name, fields) for name in data if name not in fields]
+        subject = type(self).__name__
+        faults = [
+            Line((name,), f"{subject}: {unknown(name, fields)}")
+            for name in data
+            if name not in fields
+        ]
         if faults:  # Dagster would pass them over
-            raise DeclarationError("\n".join(f"{type(self).__name__}: {each}" for each in faults))
+            raise DeclarationError.of(faults)
         try:
             super().__init__(**data)
         except ValidationError as error:
             secret = "spark_conf", "pass_environment"  # where somebody may write TOKEN=value
             lacking = fields.keys() - data.keys()  # which Dagster takes for None
-            said = explain(type(self).__name__, fields, error, secret, lacking)
-            raise DeclarationError(said) from None
+            raise DeclarationError.of(explain(subject, fields, error, secret, lacking)) from None
 
     # What a cluster manager does its own way.
 

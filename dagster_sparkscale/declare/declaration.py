@@ -3,14 +3,14 @@
 Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import ge, gt, le
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticKnownError
 
-from dagster_sparkscale.declare.faults import explain, refuse, shown
+from dagster_sparkscale.declare.faults import Line, explain, refuse, shown
 from dagster_sparkscale.durations import parse_duration
 
 
@@ -47,6 +47,17 @@ def _plain(number: float) -> str:
 class DeclarationError(ValueError):
     """A declaration that cannot work. One line per fault: the field, its value, what is right."""
 
+    def __init__(self, text: str, lines: Iterable[Line] = ()) -> None:
+        super().__init__(text)
+        self.lines = tuple(lines) or (Line((), text),)
+        """Each fault with its field."""
+
+    @classmethod
+    def of(cls, lines: Iterable[Line]) -> Self:
+        """The error that says all of `lines`."""
+        lines = tuple(lines)
+        return cls("\n".join(line.text for line in lines), lines)
+
 
 class Declaration(BaseModel):
     """A frozen pydantic model whose validation errors are one readable line per fault.
@@ -77,7 +88,7 @@ class Declaration(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise DeclarationError(
+            raise DeclarationError.of(
                 explain(*(subject, fields, error, self._secret_fields), elsewhere=self._elsewhere)
             ) from None
 

@@ -3,7 +3,7 @@
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -35,6 +35,14 @@ _LIMITS = {
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 200
 _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = 20
+
+
+class Line(NamedTuple):
+    """What is said of one fault, and of which field it is."""
+
+    place: tuple[str | int, ...]
+    """The way to the field, from what was declared; empty: fields that do not go together."""
+    text: str
 
 
 class Faults(ValueError):
@@ -69,7 +77,7 @@ def explain(
     secret: Iterable[str] = (),
     lacking: Collection[str] = (),
     elsewhere: Callable[[str], str | None] = lambda name: None,
-) -> str:
+) -> list[Line]:
     """What `error` says, a line for each field, and for each of several faults of one.
 
     Args:
@@ -79,15 +87,16 @@ def explain(
         lacking: fields that were not given, where `error` may have it that they are None.
         elsewhere: where what such a name means is declared, if it is no field here.
     """
-    lines: dict[str, list[str]] = {}  # the first error of each field
+    lines: dict[str, list[Line]] = {}  # the first error of each field
     for fault in error.errors(include_url=False):
-        place = [str(part) for part in fault["loc"]]
+        at = fault["loc"]
+        place = [str(part) for part in at]
         top, kind = (place[0] if place else ""), fault["type"]
         hidden = top in secret or isinstance(fault["input"], BaseModel)  # it says itself what it is
         given = "" if hidden else f" = {shown(fault['input'])}"
         path = ".".join(place)
         if not place:
-            lines.setdefault(top, [f"{subject}: {each}" for each in _each(fault)])
+            lines.setdefault(top, [Line(at, f"{subject}: {each}") for each in _each(fault)])
             continue
         elif place[-1] == "[key]":  # of a dict
             said = f"{top}{given}: must have names that are text"
@@ -104,7 +113,7 @@ def explain(
                 text if text.startswith(begins) else f"{path}{given}: {text}"
                 for text in _each(fault)
             ]
-            lines.setdefault(top, [f"{subject}: {each}" for each in texts])
+            lines.setdefault(top, [Line(at, f"{subject}: {each}") for each in texts])
             continue
         else:
             field = fields.get(top) if len(place) == 1 else None
@@ -115,8 +124,8 @@ def explain(
                 bounds = {_LIMITS[kind][0]: in_units(limit)}
             right = _right(kind, example, bounds, fault["msg"])
             said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
-        lines.setdefault(top, [f"{subject}: {said}"])
-    return "\n".join(line for of_one in lines.values() for line in of_one)
+        lines.setdefault(top, [Line(at, f"{subject}: {said}")])
+    return [line for of_one in lines.values() for line in of_one]
 
 
 def unknown(name: str, fields: Iterable[str]) -> str:

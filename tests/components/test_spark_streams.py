@@ -1,0 +1,443 @@
+"""Streams declared in a `defs.yaml` are those declared in Python; errors name file and line."""
+
+import re
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+import dagster_sparkscale as ours
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.fields import mebibytes
+from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY
+from tests.components.documents import (
+    CLUSTER,
+    STREAM,
+    document,
+    errors,
+    loaded,
+    refusal,
+    streams_of,
+)
+
+
+def test_a_document_makes_what_build_defs_makes() -> None:
+    stream = ours.StructuredStream(name="clicks", program="jobs/clicks.py", batch_interval="10s")
+    same = ours.build_defs([stream], ours.LocalCluster())
+    with loaded(document(CLUSTER + STREAM)) as (_, defs):
+        assert names(defs) == names(same)
+        assert defs.resources is not None
+        assert isinstance(defs.resources[DEFAULT_CLUSTER_KEY], ours.LocalCluster)
+        dg.Definitions.validate_loadable(defs)
+
+
+def names(defs: dg.Definitions) -> list[set[str]]:
+    repository = defs.get_repository_def()
+    return [
+        {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()},
+        {key.to_user_string() for key in repository.asset_graph.asset_check_keys},
+        {job.name for job in repository.get_all_jobs()},
+        {sensor.name for sensor in repository.sensor_defs},
+        {schedule.name for schedule in repository.schedule_defs},
+    ]
+
+
+EVERYTHING = """
+cluster:
+  type: LocalCluster
+  workers: 6
+  spark_conf: {spark.eventLog.enabled: "false"}
+cluster_key: main
+autoscaler_running: false
+run_tags: {team: clicks}
+budget: {cores: 40, groups: {web: 30}}
+streams:
+  - type: StructuredStream
+    name: clicks
+    program: jobs/clicks.py
+    arguments: ["--partitions", "8", "--secret", "[1]"]
+    env: {TOKEN: "0123"}
+    batch_interval: 10s
+    executor_cores: 2
+    executor_memory: 2g
+    driver_memory: 512m
+    spark_conf: {spark.sql.ansi.enabled: true, spark.locality.wait: 3}
+    checkpoint_location: /data/checkpoints/clicks
+    tasks_per_shard: 2
+    priority: 3
+    report_every: 5 min
+    autoscale:
+      type: RatioPolicy
+      min_executors: 1
+      max_executors: 8
+      ceiling: 9
+      initial_executors: 2
+      interval: 30s
+      max_lag: 5 min
+      scale_down_window: 30 min
+      min_gain: 0.1
+      retry_after: 2h
+      hand_pin: 0
+      scale_up_ratio: 0.8
+      scale_down_ratio: 0.4
+    recovery: {first_delay: 5s, longest_delay: 1 min, limit: 3, within: 30 min}
+    state: {key_groups: 128, partitions: 16, maintenance: "0 3 * * SUN", timezone: Europe/Berlin}
+    backpressure: {target_ratio: 0.8, sources: [clicks]}
+    limits:
+      clicks: {max_offsets_per_trigger: 1000}
+      files: {options: {maxFilesPerTrigger: 10}}
+    realtime: {slots: 2, wait: 1 min}
+    retune: {schedule: "0 4 * * *", apply: true}
+    calendar:
+      timezone: Europe/Berlin
+      windows:
+        - {cron: "0 7 * * MON-FRI", duration: 11h, bounds: [4, 9], reason: office hours}
+        - {cron: "0 22 28 * *", duration: 6h, freeze: true}
+    description: Clicks.
+    key_prefix: [shop]
+    deps: [raw_clicks]
+    group: web
+    owners: ["team:streaming"]
+    tags: {tier: gold}
+    kinds: [kafka]
+    automation_condition: "{{ eager }}"
+    metadata: {runbook: 7}
+  - type: DStream
+    name: orders
+    program: jobs/orders.py
+    batch_interval: 1
+    receivers: 2
+    executors: 4
+    recovery: null
+    checkpoint_location: /data/checkpoints/orders
+    spark_conf: {spark.streaming.receiver.writeAheadLog.enable: true}
+    receiver_policy:
+      removal: fitting
+      rebalance: false
+      count: {maximum: 3, minimum: 1, drain: 1 min}
+    limits: {max_rate: 1000}
+"""
+
+PYTHON = [
+    lambda: ours.StructuredStream(
+        name="clicks",
+        program="jobs/clicks.py",
+        arguments=("--partitions", "8", "--secret", "[1]"),
+        env={"TOKEN": "0123"},
+        batch_interval="10s",
+        executor_cores=2,
+        executor_memory="2g",
+        driver_memory="512m",
+        spark_conf={"spark.sql.ansi.enabled": True, "spark.locality.wait": 3},
+        checkpoint_location="/data/checkpoints/clicks",
+        tasks_per_shard=2,
+        priority=3,
+        report_every="5 min",
+        autoscale=ours.RatioPolicy(
+            min_executors=1,
+            max_executors=8,
+            ceiling=9,
+            initial_executors=2,
+            interval="30s",
+            max_lag="5 min",
+            scale_down_window="30 min",
+            min_gain=0.1,
+            retry_after="2h",
+            hand_pin=0,
+            scale_up_ratio=0.8,
+            scale_down_ratio=0.4,
+        ),
+        recovery=ours.RecoveryPolicy(
+            first_delay="5s", longest_delay="1 min", limit=3, within="30 min"
+        ),
+        state=ours.State(
+            key_groups=128, partitions=16, maintenance="0 3 * * SUN", timezone="Europe/Berlin"
+        ),
+        backpressure=ours.BackpressurePolicy(target_ratio=0.8, sources=["clicks"]),
+        limits={
+            "clicks": ours.SourceLimits(max_offsets_per_trigger=1000),
+            "files": ours.SourceLimits(options={"maxFilesPerTrigger": 10}),
+        },
+        realtime=ours.RealTime(slots=2, wait="1 min"),
+        retune=ours.Retune(schedule="0 4 * * *", apply=True),
+        calendar=ours.Calendar(
+            timezone="Europe/Berlin",
+            windows=[
+                ours.Window(
+                    cron="0 7 * * MON-FRI", duration="11h", bounds=(4, 9), reason="office hours"
+                ),
+                ours.Window(cron="0 22 28 * *", duration="6h", freeze=True),
+            ],
+        ),
+        description="Clicks.",
+        key_prefix=["shop"],
+        deps=["raw_clicks"],
+        group="web",
+        owners=["team:streaming"],
+        tags={"tier": "gold"},
+        kinds={"kafka"},
+        automation_condition=dg.AutomationCondition.eager(),
+        metadata={"runbook": 7},
+    ),
+    lambda: ours.DStream(
+        name="orders",
+        program="jobs/orders.py",
+        batch_interval=1,
+        receivers=2,
+        executors=4,
+        recovery=None,
+        checkpoint_location="/data/checkpoints/orders",
+        spark_conf={"spark.streaming.receiver.writeAheadLog.enable": True},
+        receiver_policy=ours.ReceiverPolicy(
+            removal="fitting",
+            rebalance=False,
+            count=ours.ReceiverCount(maximum=3, minimum=1, drain="1 min"),
+        ),
+        limits=ours.StreamingLimits(max_rate=1000),
+    ),
+]
+VARIABLES = """
+import dagster as dg
+
+@dg.template_var
+def eager():
+    return dg.AutomationCondition.eager()
+"""
+
+
+def test_all_that_can_be_declared_can_be_written_in_yaml() -> None:
+    text = document(EVERYTHING, rest="template_vars_module: .variables\n")
+    with loaded(text, variables=VARIABLES) as (component, defs):
+        [component] = getattr(component, "components", [component])
+        assert [*component.streams] == [declare() for declare in PYTHON]
+        assert component.budget == ours.Budget(cores=40, groups={"web": 30})
+        assert component.cluster.workers == 6
+        repository = defs.get_repository_def()
+        sensor = repository.get_sensor_def("autoscaler_main")
+        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+        assert defs.resolve_job_def("rescale_main").run_tags["team"] == "clicks"
+
+
+def test_that_test_leaves_no_field_out() -> None:
+    """So that a new field is written there as well."""
+    written = yaml.safe_load(EVERYTHING)["streams"]
+    for fields in written:
+        cls = getattr(ours, fields["type"])
+        other = {"executors", "kind"} | ({*STRUCTURED} if cls is ours.DStream else set())
+        assert set(cls.model_fields) - set(fields) - other == set()
+
+
+STRUCTURED = set(ours.StructuredStream.model_fields) - {"receivers", "receiver_policy", "limits"}
+
+
+def test_a_policy_and_a_cluster_of_your_own_are_named_by_their_import_path() -> None:
+    text = document(
+        """
+        cluster: {type: tests.components.own.Machine}
+        streams:
+          - type: tests.components.own.Orders
+            name: orders
+            program: jobs/orders.py
+            batch_interval: 10s
+            autoscale: {type: tests.components.own.Steady, executors: 3, max_executors: 4}
+        """
+    )
+    with loaded(text) as (component, _):
+        [component] = getattr(component, "components", [component])
+        [stream] = component.streams
+        assert (type(stream).__name__, stream.kind) == ("Orders", "structured")
+        assert (type(stream.autoscale).__name__, stream.autoscale.executors) == ("Steady", 3)
+        assert type(component.cluster).__name__ == "Machine"
+
+
+@pytest.mark.parametrize("base", [ClusterManager, ours.AutoscalePolicy])
+def test_each_public_class_is_known_by_its_name(base: type) -> None:
+    from dagster_sparkscale.components.declared import known
+
+    assert set(known(base)) == {
+        name
+        for name in ours.__all__
+        if isinstance(thing := getattr(ours, name), type)
+        if issubclass(thing, base) and thing is not base
+    }
+
+
+def test_several_documents_of_a_file_are_several_clusters() -> None:
+    other = document(CLUSTER + "\ncluster_key: other" + STREAM.replace("clicks", "visits"))
+    with loaded(f"{document(CLUSTER + STREAM)}---\n{other}") as (_, defs):
+        assert {DEFAULT_CLUSTER_KEY, "other"} <= set(defs.resources or {})
+        assert {"clicks", "visits"} <= names(defs)[0]
+
+
+def test_two_clusters_of_one_key_are_refused_by_it() -> None:
+    other = document("cluster: {type: LocalCluster, workers: 3}" + STREAM.replace("clicks", "b"))
+    said = errors(f"{document(CLUSTER + STREAM)}---\n{other}")
+    assert any(DEFAULT_CLUSTER_KEY in each for each in said), said
+
+
+def test_a_program_beside_the_document_is_named_relative_to_it() -> None:
+    text = document(CLUSTER + STREAM.replace("jobs/clicks.py", "clicks.py"))
+    with loaded(text, clicks="") as (component, _):
+        [component] = getattr(component, "components", [component])
+        [stream] = component.streams
+        assert stream.program.endswith("/defs/ingest/clicks.py")
+    assert streams_of(document(CLUSTER + STREAM))[0].program == "jobs/clicks.py"
+
+
+WRONG: dict[str, tuple[str, list[str]]] = {
+    "a field": (
+        STREAM + "    executor_cores: 0\n    env: {TOKEN: 12}",
+        [
+            "defs.yaml:9: StructuredStream 'clicks': executor_cores = 0: must be at least 1",
+            "defs.yaml:10: StructuredStream 'clicks': env: TOKEN: its value must be text, not int",
+        ],
+    ),
+    "an unknown field": (
+        STREAM + "    receivers: 2",
+        ["defs.yaml:9: StructuredStream 'clicks': receivers: no such field; only a DStream has it"],
+    ),
+    "a field of a policy": (
+        STREAM
+        + "    executor_cores: 0\n    autoscale:\n      type: RatioPolicy\n      interval: x",
+        [
+            "defs.yaml:9: StructuredStream 'clicks': executor_cores = 0: must be at least 1",
+            "defs.yaml:12: RatioPolicy: interval = 'x': must be seconds or a duration such as "
+            '"10s", "500ms" or "2 min"',
+        ],
+    ),
+    "fields that do not go together": (
+        STREAM + "    autoscale: {type: RatioPolicy}\n    executors: 2",
+        [
+            "defs.yaml:5: StructuredStream 'clicks': executors = 2: drop it, or drop autoscale; "
+            "with a policy, autoscale.initial_executors says how many to start with"
+        ],
+    ),
+    "a window": (
+        STREAM + "    calendar:\n      windows:\n        - {cron: x, duration: 1h, freeze: true}",
+        [
+            "defs.yaml:11: Window: cron = 'x': must be a cron schedule of five fields, such as "
+            '"0 3 * * SUN", or a word for one, such as "@daily"'
+        ],
+    ),
+    "no such policy": (
+        STREAM + "    autoscale: {type: RatoPolicy}",
+        [
+            "defs.yaml:9: type = 'RatoPolicy': no such policy; did you mean 'RatioPolicy'? must be "
+            "RatioPolicy, or the import path of one of your own"
+        ],
+    ),
+    "no policy": (
+        STREAM + "    autoscale: {max_executors: 8}",
+        ["defs.yaml:9: type: missing; must be RatioPolicy, or the import path of one of your own"],
+    ),
+    "no module": (
+        STREAM + "    autoscale: {type: nowhere.Policy}",
+        ["defs.yaml:9: type = 'nowhere.Policy': can't be imported: No module named 'nowhere'"],
+    ),
+    "no class of the kind": (
+        STREAM + "    autoscale: {type: pathlib.Path}",
+        ["defs.yaml:9: type = 'pathlib.Path': must be a subclass of AutoscalePolicy"],
+    ),
+    "no stream": ("\nstreams: clicks", ["defs.yaml:4: must be a list, not a str"]),
+    "no fields": (
+        "\nstreams: [clicks]",
+        ["defs.yaml:4: must be the fields of a stream, not a str"],
+    ),
+    "a template": (
+        STREAM.replace("10s", '"{{ interval }}"'),
+        ["defs.yaml:8: batch_interval: the template can't be rendered: 'interval' is undefined"],
+    ),
+    "a variable": (
+        STREAM + '    checkpoint_location: "{{ env.NOWHERE }}"',
+        [
+            "defs.yaml:9: checkpoint_location: the template can't be rendered: the environment "
+            "variable NOWHERE is not set; env('NOWHERE', 'value') gives a value for that"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_said_by_the_declaration_with_file_and_line(what: str) -> None:
+    attributes, said = WRONG[what]
+    assert refusal(document(CLUSTER + attributes)) == said
+
+
+def test_what_is_wrong_with_a_cluster_is_said_with_file_and_line() -> None:
+    wrong = "cluster:\n  type: LocalCluster\n  workerss: 3\n  workers: 0"
+    assert refusal(document(wrong + STREAM)) == [
+        "defs.yaml:5: LocalCluster: workerss: no such field; did you mean 'workers'? the fields "
+        "are " + ", ".join(sorted(ours.LocalCluster.model_fields))
+    ]
+
+
+def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2")
+    text = document(
+        CLUSTER
+        + STREAM
+        + '    env: {"TOKEN=hunter2": hunter2, A: "{{ env.TOKEN }}\\0"}\n'
+        + '    spark_conf: {password: "{{ env.TOKEN }}"}'
+    )
+    assert "hunter2" not in "\n".join(refusal(text))
+
+
+@pytest.mark.parametrize("secret", ["0123", "1_000", "None", "[1]", "'x'", "1e5"])
+def test_a_variable_is_the_text_that_it_is(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster's own templates would make a number of a password of digits."""
+    monkeypatch.setenv("TOKEN", secret)
+    text = document(
+        CLUSTER + STREAM + '    env: {TOKEN: "{{ env.TOKEN }}", B: "x-{{ env.TOKEN }}"}'
+    )
+    assert streams_of(text)[0].env == {"TOKEN": secret, "B": f"x-{secret}"}
+
+
+def test_a_number_may_come_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORES", "3")
+    monkeypatch.setenv("MEMORY", "2g")
+    more = '    executor_cores: "{{ env.CORES }}"\n    executor_memory: "{{ env.MEMORY }}"'
+    [stream] = streams_of(document(CLUSTER + STREAM + more))
+    assert (stream.executor_cores, mebibytes(stream.executor_memory)) == (3, 2048)
+
+
+def test_a_secret_of_a_cluster_is_not_shown_by_dagster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "hunter2")
+    cluster = """
+    cluster:
+      type: LocalCluster
+      spark_conf: {spark.hadoop.fs.s3a.secret.key: "{{ EnvVar('KEY') }}"}
+    """
+    text = document(cluster) + "\n" + document(STREAM).partition("attributes:\n")[2]
+    with loaded(text) as (component, _):
+        [component] = getattr(component, "components", [component])
+        value: Any = component.cluster.spark_conf["spark.hadoop.fs.s3a.secret.key"]
+        assert isinstance(value, dg.EnvVar)
+        assert value.get_value() == "hunter2"
+        assert "hunter2" not in repr(component)
+
+
+def test_arguments_may_come_of_a_function() -> None:
+    variables = """
+    import dagster as dg
+
+    @dg.template_var
+    def topic_arguments():
+        return lambda: ["--topic", "clicks"]
+
+    @dg.template_var
+    def policy():
+        from dagster_sparkscale import RatioPolicy
+        return RatioPolicy(max_executors=3)
+    """
+    more = '    arguments: "{{ topic_arguments }}"\n    autoscale: "{{ policy }}"'
+    text = document(CLUSTER + STREAM + more, rest="template_vars_module: .variables\n")
+    [stream] = streams_of(text, variables=variables)
+    assert stream.program_arguments() == ("--topic", "clicks")
+    assert stream.autoscale == ours.RatioPolicy(max_executors=3)
+
+
+def test_what_streams_have_wrong_together_names_the_file() -> None:
+    twice = STREAM + STREAM.replace("\nstreams:\n", "")
+    said = next(each for each in errors(document(CLUSTER + twice)) if "Declaration" in each)
+    assert re.search(r"/ingest\S*: name = 'clicks': 2 streams have it; each needs its own", said)
