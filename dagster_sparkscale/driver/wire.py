@@ -263,7 +263,7 @@ class Query:
     """How far it is behind Kafka at least, by the partitions whose lag is known, where that of all
     is not. None: nothing is known, or all is."""
     watermark: float | None = None
-    """Its event-time watermark, seconds since the epoch. None: it has none, or none yet."""
+    """The event-time watermark, seconds since the epoch. None: it has none, or none yet."""
     doing: str | None = None
     """What Spark says that it does at the moment, such as `Getting offsets from
     KafkaV2[Subscribe[clicks]]`. None: it is not active, or that was not asked yet."""
@@ -278,9 +278,9 @@ class Totals:
     """Batches without a failed output operation."""
     failed: int
     processing_ms: int
-    """Of the completed batches, in all."""
+    """What the completed batches took in all."""
     records: int | None = None
-    """Of the completed batches, in all; None: of one of them it is not known."""
+    """The records of the completed batches in all; None: those of one of them are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,8 +408,8 @@ class Answer:
     tasks: TaskTimes | None = None
     """None: not known, as in a driver of an older release."""
     totals: tuple[Totals, ...] | None = None
-    """Of each query that has completed a batch; of the latest ones where these are many. None: the
-    driver is of an older release."""
+    """The batches of each query, added up; those of the latest queries where these are many. None:
+    the driver is of an older release."""
     waits_for_slots: str | None = None
     """What a query waits for that is not started yet, as too few task slots have registered, for
     people. None: none waits."""

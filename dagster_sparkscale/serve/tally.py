@@ -25,9 +25,9 @@ class Tally:
     changes: int = 0
     holds: int = 0
     rescales: Counter[str] = field(default_factory=Counter)
-    """By ending."""
+    """How many have ended, by ending."""
     durations: Counter[tuple[str, float]] = field(default_factory=Counter)
-    """By ending and upper bound; one that was not measured is in none."""
+    """How many there are, by ending and upper bound; one that was not measured is in none."""
     seconds: dict[str, float] = field(default_factory=dict)
     """How long they took in all, by ending."""
 

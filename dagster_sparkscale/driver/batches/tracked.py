@@ -104,7 +104,7 @@ class TrackedQuery:
     doing: str | None = None
     """What Spark said that it does when it was last asked."""
     watermark: float | None = None
-    """As `Query.watermark`, by its last batch."""
+    """The event-time watermark of its last batch, seconds since the epoch; None: it has none."""
     most_rows: float | None = None
     """Records that the options of its sources let a batch have; infinity: all there are. None: not
     known."""

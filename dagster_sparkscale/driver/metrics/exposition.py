@@ -17,8 +17,8 @@ class Metric:
     kind: str
     """`gauge`, `counter` or `histogram`."""
     labels: tuple[str, ...]
-    """Its labels. Each has values that are declared, or few: a label without a bound costs the
-    server of metrics a time series for each value, for ever."""
+    """The names of its labels. Each label has values that are declared, or few: a label without a
+    bound costs the server of metrics a time series for each value, for ever."""
     help: str
 
 
