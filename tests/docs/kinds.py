@@ -42,6 +42,7 @@ PROSE = {
     ("docs/capacity.md", "p = a + g (b1"): "a formula",
     ("docs/capacity.md", "n + price_of_lateness * P"): "a formula",
     ("docs/clusters.md", "[Service]"): "a unit of systemd",
+    ("docs/component.md", "defs.yaml:23"): "an error, as tests/components compare them",
     (
         "docs/contributing.md",
         "dagster_sparkscale/driver/executors/victims.py:35",

@@ -21,6 +21,7 @@ from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.options import NAMES
 from dagster_sparkscale.watch.alerts.alerts import Alert
 from dagster_sparkscale.watch.fleet.news import Occurrence
+from tests.components.documents import loaded
 from tests.docs.kinds import kind
 from tests.docs.pages import PAGES, ROOT, Block, Table, blocks, code, tables
 from tests.driver.serving import agent_of, ask, client_of, options, serving
@@ -28,7 +29,8 @@ from tests.fakes import dstream, structured
 
 ALL = [block for page in PAGES for block in blocks(page)]
 HELM_VALUES = ROOT / "deploy" / "kubernetes" / "values.yaml"
-YAML = [block for block in ALL if kind(block) == "yaml"]
+YAML = [block for block in ALL if kind(block) == "yaml" and not block.first.startswith("type:")]
+[COMPONENT] = [block for block in ALL if kind(block) == "yaml" and block.first.startswith("type:")]
 JSON = [block for block in ALL if kind(block) == "json"]
 
 
@@ -64,6 +66,11 @@ def test_a_run_config_is_one_of_the_job_that_it_is_about(block: Block) -> None:
     config["ops"][operation]["config"]["of_no_job"] = 1
     with pytest.raises(dg.DagsterInvalidConfigError, match="of_no_job"):
         dg.validate_run_config(defs.resolve_job_def(operation), config)
+
+
+def test_the_component_of_the_docs_is_loaded() -> None:
+    with loaded(COMPONENT.text, clicks="") as (_, defs):
+        assert defs.resolve_asset_graph().get(dg.AssetKey(["shop", "clicks"])).group_name == "web"
 
 
 @pytest.mark.parametrize(
