@@ -23,7 +23,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.driver.spark.releases import minor
-from dev.kubernetes.building import USERS_CACHE
+from dev.go_programs import USERS_CACHE
 
 CACHE = Path(__file__).parent.parent / ".cache"
 QUICK_PYTHON = Path(__file__).parent / "quick_python"

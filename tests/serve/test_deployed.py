@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,13 +78,3 @@ def test_a_panel_has_a_title_and_overlaps_none() -> None:
         cells = {(at["x"] + i, at["y"] + j) for i in range(at["w"]) for j in range(at["h"])}
         assert not taken & cells and at["x"] + at["w"] <= 24, panel["title"]
         taken |= cells
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
-def test_promtool_accepts_the_alerts_and_they_fire() -> None:
-    for words in (
-        ("check", "rules", ALERTS),
-        ("test", "rules", ALERTS.with_name("alerts_test.yaml")),
-    ):
-        done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
