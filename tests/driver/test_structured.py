@@ -9,7 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from dagster_sparkscale.driver.metrics.token import read_token
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import EPOCH, SECRET, TOKEN, Cluster, Driver
 from tests.driver.shared import Shared
@@ -100,7 +102,7 @@ def test_no_secret_shows_in_any_process_list_or_log(driver: Driver) -> None:
         for process in psutil.process_iter(["cmdline"])
     }
     assert all(lines[pid] for pid in pids)
-    for secret in (SECRET, TOKEN):
+    for secret in (SECRET, TOKEN, read_token(TOKEN)):
         assert not [line for line in lines.values() if secret in line]
         assert secret not in driver.log()
 
@@ -116,6 +118,30 @@ def test_a_program_setting_that_the_declaration_overrides_is_told(driver: Driver
     told = [line for line in driver.log().splitlines() if "not applied" in line]
     assert len(told) == 1
     assert "spark.app.name = its own name (it is spark.app.name = tested)" in told[0]
+
+
+def test_prometheus_reads_what_each_query_has_done(driver: Driver) -> None:
+    works(driver)
+
+    def scraped() -> dict[tuple[str, str | None, str | None], float]:
+        answer = driver.ask("GET", "/metrics", token=read_token(TOKEN))
+        assert answer.status_code == 200, answer.text
+        return {
+            (each.name, each.labels.get("query"), each.labels.get("result")): each.value
+            for family in text_string_to_metric_families(answer.text)
+            for each in family.samples
+        }
+
+    done = "sparkscale_batches_total", "good", "completed"
+    before = wait_for("a batch is counted", lambda: done in (seen := scraped()) and seen)
+    assert before
+    assert before["sparkscale_input_records_total", "good", None] >= 1
+    assert before["sparkscale_batch_processing_seconds_total", "good", None] > 0
+    assert before["sparkscale_batch_interval_seconds", "good", None] == 1
+    # It has no watermark, and keeps no state: neither is a zero.
+    assert not [key for key in before if "watermark" in key[0] or "state" in key[0]]
+    works(driver)
+    wait_for("another is", lambda: scraped()[done] > before[done])
 
 
 def test_each_query_reports_by_itself(driver: Driver) -> None:
