@@ -27,6 +27,7 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.begin.fence import FILE
+from dagster_sparkscale.driver.metrics.token import read_token
 from tests.clusters.base_contract import BaseContract, Streams
 from tests.clusters.running import (
     SECRET,
@@ -90,7 +91,7 @@ class RunningContract(Streams):
         assert len(running.logs(driver, 2).splitlines()) == 2
 
     def test_no_secret_shows_in_a_process_list(self, running: ClusterManager) -> None:
-        for secret in [SECRET, *self.tokens(running)]:
+        for secret in self._secrets(running):
             for process in psutil.process_iter():
                 try:
                     line = " ".join(process.cmdline())
@@ -102,11 +103,11 @@ class RunningContract(Streams):
         driver = newest(running, "clicks")
         seen = running.status(driver, HANGS)
         texts = [repr(running), repr(driver), repr(seen), running.logs(driver, 10_000)]
-        for secret in [SECRET, *self.tokens(running)]:
+        for secret in self._secrets(running):
             assert not any(secret in text for text in texts)
 
     def test_nobody_else_can_read_a_file_with_a_secret(self, running: ClusterManager) -> None:
-        secrets = [SECRET.encode(), *(token.encode() for token in self.tokens(running))]
+        secrets = [secret.encode() for secret in self._secrets(running)]
         for root in self.folders(running):
             for path in below(root):
                 with contextlib.suppress(FileNotFoundError):  # gone meanwhile
@@ -114,6 +115,10 @@ class RunningContract(Streams):
                         continue
                     assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
                     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700, path.parent
+
+    def _secrets(self, running: ClusterManager) -> list[str]:
+        tokens = self.tokens(running)
+        return [SECRET, *tokens, *map(read_token, tokens)]
 
     # What the tests of secrets need to know.
 

@@ -33,6 +33,7 @@ from dagster_sparkscale.driver.wire import (
     Totals,
 )
 from tests.driver.serving import TOKEN, all_of, ask, client_of, connected, is_answered
+from tests.driver.told import T0, Told, stamp
 
 READ = read_token(TOKEN)
 
@@ -330,3 +331,13 @@ def test_a_watermark_that_no_record_has_moved_is_none(
     progress: dict[str, Any], seconds: float | None
 ) -> None:
     assert watermark(progress) == seconds
+
+
+def test_a_query_has_its_last_watermark_until_it_ends() -> None:
+    told = Told()
+    told.started()
+    told.batch(3, 1, eventTime={"watermark": stamp(0)})
+    told.batch(6, 1, number=1, eventTime={"watermark": stamp(2)})
+    assert [query.watermark for query in told.queries.listed({})] == [T0 / 1000 + 2]
+    told.died(9, None)
+    assert [query.watermark for query in told.queries.listed({})] == [None]

@@ -1,12 +1,19 @@
 """`sparkscale serve`: what it reads of looks and of the event log, and what it never makes up."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,8 +39,10 @@ from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.observe.stored import store
 from tests.serve.scraping import Found, found_in, get, named, of, running
+from tests.waiting import HANGS
 
 NOW = 2000.0
+ROOT = Path(__file__).parents[2]
 
 
 def looked_at(sighting: Sighting, stream: Any = None, **known: Any) -> Found:
@@ -352,3 +361,34 @@ class TestTheCommand:
         with Server(("127.0.0.1", 0), list) as taken:
             done = terminal.ask("serve", "--listen", f"127.0.0.1:{taken.server_port}")
         assert done.exit_code == 1 and f":{taken.server_port}: Address already" in done.output
+
+    def test_it_serves_until_it_is_interrupted(self, tmp_path: Path, made_home: Path) -> None:
+        (tmp_path / "definitions.py").write_text(
+            "from dagster_sparkscale import LocalCluster, build_defs\n"
+            "from tests.fakes import structured\n"
+            f"cluster = LocalCluster(state_dir={str(tmp_path / 'state')!r})\n"
+            "defs = build_defs([structured('clicks')], cluster)\n"
+        )
+        words = ("-m", "dagster_sparkscale", "serve", "-f", "definitions.py")
+        process = subprocess.Popen(
+            [sys.executable, *words, "--listen", "127.0.0.1:0", "--prefix", "/s"],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "DAGSTER_HOME": str(shutil.copytree(made_home, tmp_path / "home")),
+                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            assert url.startswith("http://127.0.0.1:") and url.endswith("/s/metrics"), url
+            answer = requests.get(url, timeout=HANGS)
+            found = found_in(answer.text)
+            assert of(found, "stream_state", stream="clicks", state="not started") == 1
+            assert of(found, "event_log_read", cluster="definitions.py/spark_cluster") == 1
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(HANGS) == 0

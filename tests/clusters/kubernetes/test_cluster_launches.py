@@ -12,6 +12,7 @@ from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.driver.metrics.token import read_token
 from tests.clusters.kubernetes.memory import Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import PROGRAMS, stop, stream, submit
@@ -136,7 +137,9 @@ def test_the_secret_has_what_nobody_else_may_know(world: World, cluster: MemoryK
         "token",
     ]
     assert text_of(secret, "env.CLICKS_PASSWORD") == "hunter2"
-    assert len(text_of(secret, "token") or "") > 30
+    token = text_of(secret, "token") or ""
+    assert len(token) > 30
+    assert text_of(secret, "metrics-token") == read_token(token)
     for key, what in (("tls.crt", "CERTIFICATE"), ("tls.key", "PRIVATE KEY")):
         assert f"{what}-----" in (text_of(secret, key) or "")
     env = of_driver(world.server.objects["pods", NAME])["env"]
