@@ -40,7 +40,7 @@ SLOWEST = --durations=25 --durations-min=5
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants clean
+.PHONY: help venv java demo screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -127,6 +127,10 @@ $(VENV)/.mutants: $(STAMP)
 mutants: $(VENV)/.mutants ## small changes of the code that no test notices; ONLY=module for one
 	$(PY) -m dev.mutants $(ONLY)
 
+# Material tells at each build of what may come after it.
+docs: $(STAMP) ## the documentation as a site, in the folder site; a link that leads nowhere fails
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
+
 clean: ## remove what the targets above have made
-	rm -rf $(VENV) .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
+	rm -rf $(VENV) .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist site *.egg-info demo-report.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

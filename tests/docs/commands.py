@@ -11,7 +11,7 @@ import click
 
 from benchmarks.__main__ import BENCHMARKS
 from dagster_sparkscale.cli.main import main
-from tests.docs.pages import ROOT, Block
+from tests.docs.pages import ROOT, Block, blocks
 
 _MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*## ", _MAKEFILE, re.M))
@@ -21,7 +21,9 @@ EXTRAS = set(
 )
 CLONE = "/path/to/clone"
 # Programs of others, of which only the files are looked at that they are handed.
-OTHERS = ("cp", "dg", "export", "jq", "kubectl", "mkdir")
+OTHERS = ("cd", "cp", "dg", "echo", "export", "jq", "kill", "kubectl", "mkdir", "source")
+# What the reader of the tutorial has made by then.
+FILES = {block.title for block in blocks("docs/tutorial.md") if block.title}
 
 
 def typed(block: Block) -> list[str]:
@@ -99,6 +101,8 @@ def options(command: str) -> set[str]:
 
 
 def _python(words: Sequence[str]) -> str | None:
+    if words[0] in FILES:
+        return None
     if words[0] != "-m":
         return f"python {words[0]}: only modules of ours are known"
     _, name, *rest = words

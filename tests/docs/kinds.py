@@ -57,7 +57,7 @@ PROSE = {
 }
 
 _SHELL = re.compile(
-    r"(\$ )?([A-Z_]+=\S+ )*(cp|dg|export|kubectl|make|mkdir|pip|python|sparkscale) "
+    r"(\$ )?([A-Z_]+=\S+ )*(cp|dg|echo|export|kill|kubectl|make|mkdir|pip|python|sparkscale) "
 )
 
 
@@ -71,7 +71,10 @@ def named(block: Block, names: object) -> tuple[str, str] | None:
 
 
 def kind(block: Block) -> str | None:
-    """How it is tested: `run`, `spark`, `compiled`, `json`, `yaml`, `shell`, `prose`; None: not."""
+    """How it is tested: `file` (of the tutorial), `run`, `spark`, `compiled`, `json`, `yaml`,
+    `shell`, `prose`; None: not."""
+    if block.title:
+        return "file" if block.page == "docs/tutorial.md" else None
     if block.language == "python":
         if named(block, COMPILED):
             return "compiled"

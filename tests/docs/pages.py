@@ -27,6 +27,8 @@ class Block:
     language: str
     """Empty where the block is indented, or its fence names none."""
     text: str
+    title: str = ""
+    """The name of the file that the block is, as in a fence of python title="words.py"."""
 
     @property
     def first(self) -> str:
@@ -62,7 +64,9 @@ def blocks(page: str) -> list[Block]:
         if token.type in ("fence", "code_block"):
             assert token.map is not None
             line = token.map[0] + (token.type == "fence")
-            found.append(Block(page, line, token.info.strip(), token.content))
+            language, _, rest = token.info.strip().partition(" ")
+            title = rest.removeprefix('title="').removesuffix('"')
+            found.append(Block(page, line, language, token.content, title))
     return found
 
 

@@ -23,8 +23,8 @@ class UnknownSource(ValueError):
 def stream_options(source: str, spark: Any = None) -> dict[str, str]:
     """What to pass to `.options(**...)` of a source, when its query is started.
 
-    None where the stream declares no limits, or there is no Spark yet; so a program runs by itself
-    as it does as a stream.
+    The dict is empty where the stream declares no limits, or there is no Spark yet: so a program
+    runs by itself as it does as a stream.
 
     Args:
         source: the source's name in `limits` of the declaration.
