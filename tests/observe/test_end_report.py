@@ -157,6 +157,18 @@ class Unspeakable(Exception):
             ),
             "ValueError: TimeoutException: no answer SQLSTATE: XXKST",
         ),
+        # What a function of the program raised in a task: frames before it, Spark's plan behind.
+        (
+            ValueError(
+                "[STREAM_FAILED] Query [id = 1-a, runId = 2-b] terminated with exception: "
+                "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
+                'Traceback (most recent call last):\n  File "words.py", line 20, in words\n'
+                "    raise TypeError(line)\nTypeError: no such word\n SQLSTATE: 38000\n"
+                "Logical Plan:\n~Project [value#0]\n+- ~Repartition 8, true\n"
+                "   +- ~StreamingExecutionRelation"
+            ),
+            "ValueError: TypeError: no such word",
+        ),
         (
             ValueError("[STREAM_FAILED] Query terminated with exception: no"),
             "ValueError: [STREAM_FAILED] Query terminated with exception: no",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from dagster_sparkscale.driver.tracebacks import error_of
 from dagster_sparkscale.driver.wire import QueryState
 
 from .offsets import NotKnown, behind, offsets
@@ -139,14 +140,10 @@ def _whole(value: Any) -> int | None:
 def why_it_died(exception: str) -> str:
     """The gist of a terminated event's exception: one line, no stack frames, bounded.
 
-    Of an error raised by Python code Spark gives the whole traceback: its first line that is not
-    indented says what was raised.
+    Of an error raised by Python code Spark gives the whole traceback: its end says what was raised.
     """
     message = exception.partition("\n\tat ")[0]
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]
     if not lines:
         return "unknown error"
-    frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
-    if "Traceback (most recent call last)" in message and frames and frames[-1] + 1 < len(lines):
-        return lines[frames[-1] + 1][:ERROR_LENGTH]
-    return lines[0].strip()[:ERROR_LENGTH]
+    return (error_of(lines) or lines[0].strip())[:ERROR_LENGTH]

@@ -11,6 +11,8 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from dagster_sparkscale.driver.tracebacks import error_of
+
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
 PARTS = ("took", "fenced", "stopped", "raised", "slots")
@@ -170,7 +172,8 @@ def _first_cause(trace: list[str]) -> str:
 def raised(error: BaseException) -> str:
     """What was raised, as Python tells it at the end, in one line of `_RAISED` characters.
 
-    Of what the JVM has raised, its first cause: that a call has failed says nothing.
+    Of what the JVM has raised, its first cause: that a call has failed says nothing. Of what Python
+    has raised in a task of a query, the end of its traceback.
     """
     try:
         lines = str(error).splitlines()
@@ -180,7 +183,7 @@ def raised(error: BaseException) -> str:
     if text.startswith("An error occurred while calling "):  # py4j's words
         text = _first_cause(lines) or text
     if failed := _QUERY_FAILED.match(text):
-        text = _PACKAGES.sub("", text[failed.end() :], count=1)
+        text = error_of(lines) or _PACKAGES.sub("", text[failed.end() :], count=1)
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if text and isinstance(error, SystemExit):
         line = text
