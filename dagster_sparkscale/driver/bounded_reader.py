@@ -16,14 +16,18 @@ class BoundedReader(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
         self._connection = connection
-        self.deadline = time.monotonic() + seconds
+        self.end_within(seconds)
         self.bytes_left = most
+
+    def end_within(self, seconds: float) -> None:
+        """Let the deadline be so many seconds from now."""
+        self._deadline = time.monotonic() + seconds
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self.deadline - time.monotonic()
+        left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request took too long")
         if not self.bytes_left:

@@ -10,7 +10,6 @@ import socket
 import socketserver
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -32,6 +31,9 @@ MAX_HEAD = 16 * 1024
 6.5 MB a head."""
 MAX_CONNECTIONS = 32
 """Connections of those who have shown the token, at most."""
+MAX_READERS = 8
+"""Connections on which the token for reading was shown and that wait for their answer, at most.
+Beside those above: who scrapes metrics takes no connection of who controls."""
 MAX_STRANGERS = 64
 """Connections on which nobody has shown the token yet, at most. The oldest makes room for the next,
 so that whoever has the token and shows it at once is served, however many sit there or drip."""
@@ -80,6 +82,7 @@ class Server(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
         self._known: set[socket.socket] = set()
+        self._readers: set[socket.socket] = set()
         super().__init__((bind, port), Handler)
 
     def start(self, poll_s: float = 0.5) -> None:
@@ -118,19 +121,29 @@ class Server(ThreadingHTTPServer):
 
     def admit(self, request: socket.socket) -> bool:
         """Whether there is room for a connection on which the token was shown."""
+        return self._keep(request, self._known, MAX_CONNECTIONS)
+
+    def admit_reader(self, request: socket.socket) -> bool:
+        """Whether there is room for a connection on which the token for reading was shown."""
+        return self._keep(request, self._readers, MAX_READERS)
+
+    def _keep(self, request: socket.socket, kept: set[socket.socket], most: int) -> bool:
+        """Whether strangers can't end a connection: any longer, as there are fewer than `most` in
+        `kept`, or since the token was shown on it before."""
         with self._lock:
             if request in self._known:
                 return True
-            if request not in self._strangers or len(self._known) >= MAX_CONNECTIONS:
+            if request not in self._strangers or len(kept) >= most:
                 return False
             del self._strangers[request]
-            self._known.add(request)
+            kept.add(request)
             return True
 
     def _forget(self, request: socket.socket) -> None:
         with self._lock:
             self._strangers.pop(request, None)
             self._known.discard(request)
+            self._readers.discard(request)
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which looks its own name up: that may take long, and is of no use.
@@ -158,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         self._within = TOKEN_WITHIN
 
     def handle_one_request(self) -> None:
-        self._raw.deadline = time.monotonic() + self._within
+        self._raw.end_within(self._within)
         self._raw.bytes_left = MAX_HEAD
         super().handle_one_request()
 
@@ -211,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
         self._raw.bytes_left = MAX_BODY + MAX_HEAD  # what follows may be read with it
         if self._within != REQUEST_WITHIN:
             self._within = REQUEST_WITHIN
-            self._raw.deadline = time.monotonic() + REQUEST_WITHIN
+            self._raw.end_within(REQUEST_WITHIN)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding"):
@@ -269,9 +282,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_metrics(self) -> None:
         self._show_token(self.server.read_token, "the stream's token for reading metrics")
-        # Not admitted: who reads must not take the connections of who controls. So its own ends
-        # with the answer, and makes room as a stranger's does.
+        # It ends with the answer, which may take seconds, and so makes room for the next reader.
         self.close_connection = True
+        if not self.server.admit_reader(self.connection):
+            raise HttpRefusal(503, f"{MAX_READERS} read metrics just now: try again later")
         content = exposition(samples(self.server.agent.status(batches=False))).encode()
         self._write(200, content, CONTENT_TYPE)
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,7 @@ from dagster_sparkscale.driver.metrics.samples import (
     samples,
 )
 from dagster_sparkscale.driver.metrics.token import read_token
-from dagster_sparkscale.driver.server import MAX_CONNECTIONS, Server
+from dagster_sparkscale.driver.server import MAX_READERS, MAX_STRANGERS, Server
 from dagster_sparkscale.driver.wire import (
     Answer,
     Batch,
@@ -34,8 +36,34 @@ from dagster_sparkscale.driver.wire import (
 )
 from tests.driver.serving import TOKEN, all_of, ask, client_of, connected, is_answered
 from tests.driver.told import T0, Told, stamp
+from tests.waiting import HANGS, wait_for
 
 READ = read_token(TOKEN)
+SCRAPE = f"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READ}\r\n\r\n".encode()
+
+
+class Scrapes:
+    """Scrapes that wait for Spark until they may go on."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.begun, self.go_on = threading.Semaphore(0), threading.Event()
+        self._status = agent.status
+
+    def status(
+        self, since: int | None = None, window: float | None = None, *, batches: bool = True
+    ) -> Answer:
+        if not batches:  # as a scrape has it
+            self.begun.release()
+            self.go_on.wait(HANGS)
+        return self._status(since, window, batches=batches)
+
+
+@pytest.fixture
+def scrapes(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scrapes]:
+    made = Scrapes(agent)
+    monkeypatch.setattr(agent, "status", made.status)
+    yield made
+    made.go_on.set()
 
 
 def scraped(server: Server, token: str | None = READ, path: str = "/metrics") -> tuple[int, str]:
@@ -124,17 +152,60 @@ class TestWhoReads:
         assert len({read_token(f"{n}" * 20) for n in range(9)} | {READ}) == 10
         assert TOKEN not in READ and len(READ) == 64
 
-    def test_who_reads_takes_no_connection_of_who_controls(self, server: Server) -> None:
+    def test_a_connection_that_has_read_makes_room_for_the_next(self, server: Server) -> None:
         with contextlib.ExitStack() as stack:
-            for _ in range(MAX_CONNECTIONS + 1):
-                waiting = stack.enter_context(connected(server))
-                waiting.sendall(
-                    b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
-                    b"Authorization: Bearer " + READ.encode() + b"\r\n\r\n"
-                )
+            for _ in range(3 * MAX_READERS):
+                reader = stack.enter_context(connected(server))
+                reader.sendall(SCRAPE)
+                # Each is answered once, and then closed by the server.
+                assert b"sparkscale_driver_epoch" in all_of(reader)
+
+    def test_who_waits_for_metrics_is_ended_by_no_stranger(
+        self, server: Server, scrapes: Scrapes
+    ) -> None:
+        """Spark may take seconds for the answer, in which strangers come."""
+        with contextlib.ExitStack() as stack:
+            reader = stack.enter_context(connected(server))
+            reader.sendall(SCRAPE)
+            assert scrapes.begun.acquire(timeout=HANGS)
+            for _ in range(2 * MAX_STRANGERS):
+                stack.enter_context(connected(server))
+            assert is_answered(server)  # after all of these
+            scrapes.go_on.set()
+            assert b"sparkscale_driver_epoch" in all_of(reader)
+
+    def test_of_readers_one_too_many_is_refused_and_who_controls_is_answered(
+        self, server: Server, scrapes: Scrapes
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            readers = [stack.enter_context(connected(server)) for _ in range(MAX_READERS)]
+            for reader in readers:
+                reader.sendall(SCRAPE)
+                assert scrapes.begun.acquire(timeout=HANGS)
+            code, text = scraped(server)
+            assert (code, json.loads(text)["error"]) == (
+                503,
+                f"{MAX_READERS} read metrics just now: try again later",
+            )
             assert is_answered(server)
-            # Each is answered once, and then closed by the server.
-            assert b"sparkscale_driver_epoch" in all_of(waiting)
+            scrapes.go_on.set()
+            for reader in readers:
+                assert b"sparkscale_driver_epoch" in all_of(reader)
+            wait_for("one that comes later reads", lambda: scraped(server)[0] == 200)
+
+    def test_who_has_shown_the_token_that_controls_reads_whoever_else_does(
+        self, server: Server, scrapes: Scrapes
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            client = stack.enter_context(contextlib.closing(client_of(server)))
+            assert ask(client, "GET", "/v1/status")[0] == 200
+            for _ in range(MAX_READERS):
+                stack.enter_context(connected(server)).sendall(SCRAPE)
+                assert scrapes.begun.acquire(timeout=HANGS)
+            client.request("GET", "/metrics", headers={"Authorization": f"Bearer {READ}"})
+            assert scrapes.begun.acquire(timeout=HANGS)
+            scrapes.go_on.set()
+            assert client.getresponse().status == 200
 
     @pytest.mark.parametrize(
         "head",

@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
+from dagster_sparkscale.driver.metrics.token import read_token
 from tests.driver.serving import tls
 
 
@@ -19,11 +20,12 @@ def files(tmp_path: Path) -> SubmissionFolder:
     return files
 
 
-def test_without_tls_there_is_a_token_alone(files: SubmissionFolder) -> None:
+def test_without_tls_there_are_tokens_alone(files: SubmissionFolder) -> None:
     write_credentials("clicks", 3, files, tls=False)
-    assert [path.name for path in files.path.iterdir()] == ["token"]
+    assert {path.name for path in files.path.iterdir()} == {"token", "metrics.token"}
     agent = agent_of("clicks", 3, files, "http://127.0.0.1:1")
     assert (len(agent.token), agent.certificate) == (43, None)
+    assert files.metrics_token.read_text() == read_token(agent.token)
 
 
 def test_with_tls_there_are_a_certificate_and_its_key_that_nobody_else_reads(
@@ -31,7 +33,9 @@ def test_with_tls_there_are_a_certificate_and_its_key_that_nobody_else_reads(
 ) -> None:
     write_credentials("clicks", 3, files, tls=True)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files.path.iterdir()}
-    assert modes == {"token": 0o600, "agent.certificate": 0o600, "agent.key": 0o600}
+    assert modes == dict.fromkeys(
+        ("token", "metrics.token", "agent.certificate", "agent.key"), 0o600
+    )
     agent = agent_of("clicks", 3, files, "https://127.0.0.1:1")
     assert agent.certificate == files.certificate.read_text()
     assert tls(tmp_path, Credentials("", agent.certificate, files.key.read_text()))
