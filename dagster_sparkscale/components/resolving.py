@@ -8,6 +8,7 @@ import dagster as dg
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.components.declared import Place, all_declared, declared
 from dagster_sparkscale.components.templates import rendered
+from dagster_sparkscale.declare.backtest import Backtest
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import Line
@@ -32,6 +33,10 @@ def cluster(context: dg.ResolutionContext, given: Any) -> Any:
 
 def budget(context: dg.ResolutionContext, given: Any) -> Any:
     return _resolved(context, given, lambda value, place: declared(value, Budget, place))
+
+
+def backtest(context: dg.ResolutionContext, given: Any) -> Any:
+    return _resolved(context, given, lambda value, place: declared(value, Backtest, place))
 
 
 def plain(context: dg.ResolutionContext, given: Any) -> Any:

@@ -18,6 +18,7 @@ from pydantic_core import PydanticOmit
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.components.declared import OF_SEVERAL, TYPE, known, shape
+from dagster_sparkscale.declare.backtest import Backtest
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.durations import parse_duration
@@ -62,6 +63,7 @@ def attributes() -> dict[str, Schema]:
         "autoscaler_running": _or_template({"type": "boolean"}),
         "run_tags": _or_template({"type": ["object", "null"]}),
         "budget": _or_null(schema_of(Budget)),
+        "backtest": _or_null(schema_of(Backtest)),
     }
 
 

@@ -17,6 +17,7 @@ from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY
 
 if TYPE_CHECKING:
     from dagster_sparkscale.clusters.base import ClusterManager
+    from dagster_sparkscale.declare.backtest import Backtest
     from dagster_sparkscale.declare.budget import Budget
     from dagster_sparkscale.declare.stream import Stream
 
@@ -37,6 +38,12 @@ def _budget(context: dg.ResolutionContext, given: Any) -> Any:
     from dagster_sparkscale.components import resolving
 
     return resolving.budget(context, given)
+
+
+def _backtest(context: dg.ResolutionContext, given: Any) -> Any:
+    from dagster_sparkscale.components import resolving
+
+    return resolving.backtest(context, given)
 
 
 def _plain(context: dg.ResolutionContext, given: Any) -> Any:
@@ -90,6 +97,10 @@ class SparkStreams(dg.Component, dg.Resolvable):
         "Budget | None",
         _attribute(_budget, "The cores that the streams may have together, and groups of them."),
     ] = None
+    backtest: Annotated[
+        "Backtest | None",
+        _attribute(_backtest, "When the streams are backtested by themselves."),
+    ] = None
     translation: Annotated[
         TranslationFn[Any] | None,
         TranslationFnResolver[Any](lambda stream: {"stream": stream}),
@@ -130,6 +141,7 @@ class SparkStreams(dg.Component, dg.Resolvable):
                 autoscaler_running=self.autoscaler_running,
                 run_tags=self.run_tags,
                 budget=self.budget,
+                backtest=self.backtest,
             )
         except DeclarationError as error:
             raise DeclarationError(f"{context.path}: {error}") from error

@@ -41,7 +41,12 @@ def test_it_takes_all_that_can_be_declared(schema: dict[str, Any]) -> None:
         ("batch_intervall: 3", "", "'batch_intervall' was unexpected"),
         ("receivers: 3", "", "'receivers' was unexpected"),
         ("recovery: {limit: 21}", ".recovery.limit", "21 is greater than the maximum of 20"),
-        ("autoscale: {type: RatoPolicy}", ".autoscale.type", "is not one of ['RatioPolicy'"),
+        ("autoscale: {type: RatoPolicy}", ".autoscale.type", "is not one of ['CapacityPolicy'"),
+        (
+            "autoscale: {type: CapacityPolicy, price_of_lateness: 0}",
+            ".autoscale.price_of_lateness",
+            "0 is less than or equal to the minimum of 0",
+        ),
         ("autoscale: {max_executors: 3}", ".autoscale", "'type' is a required property"),
         (
             "autoscale: {type: RatioPolicy, max: 3}",
@@ -62,6 +67,23 @@ def test_it_says_what_is_wrong_where_it_is(
     said = faults(schema, f"{CLUSTER}{STREAM}    {more}")
     assert [*said] == [f"streams.0{place}"]
     assert message in said[f"streams.0{place}"]
+
+
+@pytest.mark.parametrize(
+    ("backtest", "place", "message"),
+    [
+        ("{days: 91}", ".days", "91 is greater than the maximum of 90"),
+        ("{policies: capacity}", ".policies", "'capacity' is not of type 'array'"),
+        ("{policy: capacity}", "", "'policy' was unexpected"),
+        ("[]", "", "[] is not of type 'object'"),
+    ],
+)
+def test_it_says_what_is_wrong_with_backtests(
+    schema: dict[str, Any], backtest: str, place: str, message: str
+) -> None:
+    said = faults(schema, f"{CLUSTER}{STREAM}backtest: {backtest}")
+    assert [*said] == [f"backtest{place}"]
+    assert message in said[f"backtest{place}"]
 
 
 @pytest.mark.parametrize(

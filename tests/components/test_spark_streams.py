@@ -1,5 +1,6 @@
 """Streams declared in a `defs.yaml` are those declared in Python; errors name file and line."""
 
+import inspect
 import re
 from typing import Any
 
@@ -52,6 +53,12 @@ cluster_key: main
 autoscaler_running: false
 run_tags: {team: clicks}
 budget: {cores: 40, groups: {web: 30}}
+backtest:
+  cron: "0 5 * * *"
+  timezone: Europe/Berlin
+  days: 3
+  most_late: 2.5
+  policies: [capacity, "capacity:price_of_lateness=400"]
 streams:
   - type: StructuredStream
     name: clicks
@@ -103,6 +110,11 @@ streams:
     kinds: [kafka]
     automation_condition: "{{ eager }}"
     metadata: {runbook: 7}
+  - type: StructuredStream
+    name: visits
+    program: jobs/visits.py
+    batch_interval: 10s
+    autoscale: {type: CapacityPolicy, max_executors: 8, price_of_lateness: 400}
   - type: DStream
     name: orders
     program: jobs/orders.py
@@ -180,6 +192,12 @@ PYTHON = [
         automation_condition=dg.AutomationCondition.eager(),
         metadata={"runbook": 7},
     ),
+    lambda: ours.StructuredStream(
+        name="visits",
+        program="jobs/visits.py",
+        batch_interval="10s",
+        autoscale=ours.CapacityPolicy(max_executors=8, price_of_lateness=400),
+    ),
     lambda: ours.DStream(
         name="orders",
         program="jobs/orders.py",
@@ -212,23 +230,42 @@ def test_all_that_can_be_declared_can_be_written_in_yaml() -> None:
         [component] = getattr(component, "components", [component])
         assert [*component.streams] == [declare() for declare in PYTHON]
         assert component.budget == ours.Budget(cores=40, groups={"web": 30})
+        assert component.backtest == ours.Backtest(
+            cron="0 5 * * *",
+            timezone="Europe/Berlin",
+            days=3,
+            most_late=2.5,
+            policies=("capacity", "capacity:price_of_lateness=400"),
+        )
         assert component.cluster.workers == 6
         repository = defs.get_repository_def()
         sensor = repository.get_sensor_def("autoscaler_main")
         assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
         assert defs.resolve_job_def("rescale_main").run_tags["team"] == "clicks"
+        [schedule] = [each for each in repository.schedule_defs if "backtest" in each.name]
+        assert schedule.cron_schedule == "0 5 * * *"
 
 
 def test_that_test_leaves_no_field_out() -> None:
     """So that a new field is written there as well."""
-    written = yaml.safe_load(EVERYTHING)["streams"]
-    for fields in written:
-        cls = getattr(ours, fields["type"])
-        other = {"executors", "kind"} | ({*STRUCTURED} if cls is ours.DStream else set())
-        assert set(cls.model_fields) - set(fields) - other == set()
+    document = yaml.safe_load(EVERYTHING)
+    of_streams: dict[str, set[str]] = {}
+    for fields in document["streams"]:
+        of_streams.setdefault(fields["type"], set()).update(fields)
+    structured = set(ours.StructuredStream.model_fields)
+    assert structured <= of_streams["StructuredStream"] | NOT_BOTH
+    assert set(ours.DStream.model_fields) <= of_streams["DStream"] | structured - {"limits"}
+    policies = [fields["autoscale"] for fields in document["streams"] if "autoscale" in fields]
+    written = {policy["type"]: set(policy) for policy in policies}
+    assert set(ours.RatioPolicy.model_fields) <= written["RatioPolicy"]
+    more = set(ours.CapacityPolicy.model_fields) - set(ours.AutoscalePolicy.model_fields)
+    assert more <= written["CapacityPolicy"]
+    assert set(ours.Backtest.model_fields) == set(document["backtest"])
+    assert set(inspect.signature(ours.build_defs).parameters) == set(document)
 
 
-STRUCTURED = set(ours.StructuredStream.model_fields) - {"receivers", "receiver_policy", "limits"}
+NOT_BOTH = {"executors", "kind"}
+"""Not beside a policy; set by the class itself."""
 
 
 def test_a_policy_and_a_cluster_of_your_own_are_named_by_their_import_path() -> None:
@@ -324,12 +361,22 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         STREAM + "    autoscale: {type: RatoPolicy}",
         [
             "defs.yaml:9: type = 'RatoPolicy': no such policy; did you mean 'RatioPolicy'? must be "
-            "RatioPolicy, or the import path of one of your own"
+            "CapacityPolicy, RatioPolicy, or the import path of one of your own"
         ],
     ),
     "no policy": (
         STREAM + "    autoscale: {max_executors: 8}",
-        ["defs.yaml:9: type: missing; must be RatioPolicy, or the import path of one of your own"],
+        [
+            "defs.yaml:9: type: missing; must be CapacityPolicy, RatioPolicy, or the import path "
+            "of one of your own"
+        ],
+    ),
+    "a backtest": (
+        STREAM + "backtest: {cron: x}",
+        [
+            "defs.yaml:9: Backtest: cron = 'x': must be a cron schedule of five fields, such as "
+            '"0 3 * * SUN", or a word for one, such as "@daily"',
+        ],
     ),
     "no module": (
         STREAM + "    autoscale: {type: nowhere.Policy}",
