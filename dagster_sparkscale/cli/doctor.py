@@ -18,7 +18,7 @@ from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
-from dagster_sparkscale.watch.fleet import text
+from dagster_sparkscale.watch.fleet import verdict
 from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, row, worst_first
 from dagster_sparkscale.watch.health import left_running
@@ -175,7 +175,7 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
     if given_up := [row.stream for row in failed if row.gave_up]:
         one = given_up[0]
         yield Condition(
-            text.GIVEN_UP,
+            verdict.GIVEN_UP,
             f"{_named(given_up)}: failed, and nothing but a person starts it again",
             f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
         )

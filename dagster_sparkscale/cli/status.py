@@ -32,6 +32,7 @@ from dagster_sparkscale.watch.fleet.rows import (
     row,
     worst_first,
 )
+from dagster_sparkscale.watch.fleet.verdict import verdict
 from dagster_sparkscale.watch.learners import learned_so_far
 from dagster_sparkscale.watch.orphans import OrphanSearch
 from dagster_sparkscale.watch.sighting import of_another
@@ -62,7 +63,9 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             for each in clusters:
                 found = each.look()
                 of_all = {"cluster": each.deployed.owner, "unwatched": found.unwatched}
-                rows += [{**of_all, **row} for row in as_dicts(found.rows)]
+                verdicts = map(verdict, found.rows)
+                dicts = zip(verdicts, as_dicts(found.rows), strict=True)
+                rows += [{**of_all, "health": health, **row} for health, row in dicts]
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()

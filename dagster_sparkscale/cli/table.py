@@ -1,8 +1,8 @@
 """The rows of a fleet as a table in a terminal. Pure.
 
-Where a terminal is too narrow for all columns, what says how a stream does keeps its place: R, LAG
-and STATE are whole, the other columns go, names are shortened in the middle, as they often differ
-at their ends, and what is up stands below each row.
+Where a terminal is too narrow for all columns, what says how a stream does keeps its place: HEALTH,
+R and BEHIND are whole, the other columns go, names are shortened in the middle, as they often
+differ at their ends, and what is up stands below each row.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.durations import span
 from dagster_sparkscale.quantities import DASH
-from dagster_sparkscale.watch.fleet import rows, text
+from dagster_sparkscale.watch.fleet import rows, text, verdict
+from dagster_sparkscale.watch.fleet.behind import in_a_cell
 from dagster_sparkscale.watch.fleet.rows import Row
 
 _GAP = 2
@@ -28,7 +28,7 @@ _NAME = 16
 _LEAST = 6
 _GOING = ("RESTARTS", "LIMIT", "DECISION", "EXECUTORS")
 """Columns that go where there is no room, the first ones first."""
-_RIGHT = ("R", "LAG", "RESTARTS")
+_RIGHT = ("R", "BEHIND", "RESTARTS")
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def table(rows: Sequence[Row], width: int | None) -> RenderableType:
 def _columns(rows: Sequence[Row]) -> list[_Column]:
     of = {
         "STREAM": [row.stream for row in rows],
-        "STATE": [text.state(row) for row in rows],
+        "HEALTH": [verdict.lasting(row) for row in rows],
         "R": [DASH if row.ratio is None else f"{row.ratio:.2f}" for row in rows],
-        "LAG": [DASH if row.lag is None else span(row.lag) for row in rows],
+        "BEHIND": [in_a_cell(row) for row in rows],
         "LIMIT": [text.limit(row) or DASH for row in rows],
         "EXECUTORS": [text.executors(row) for row in rows],
         "DECISION": [row.decision for row in rows],

@@ -111,6 +111,7 @@ def _load_fields(now: _Window) -> _Fields:
     of_worst = now.warm(worst.query if worst else None)
     if not now.fresh:
         paced = counted = []
+    ages = [query.running_ms / 1000 for query in paced if query.running_ms is not None]
     overdue, overdue_for = _overdue(paced, now.intervals)
     stalled, stalled_for = _overdue(counted, now.intervals)
     silent, silent_query = _silent(now.status, paced, now.intervals, now.seconds)
@@ -123,6 +124,7 @@ def _load_fields(now: _Window) -> _Fields:
         "overdue_for": overdue_for,
         "stalled": stalled,
         "stalled_for": stalled_for,
+        "batch_for": max(ages, default=None),
         "silent": silent,
         "silent_query": silent_query,
         "warming": warming[0].name if warming else None,

@@ -45,6 +45,9 @@ class Evaluation:
     """Age of the batch that `overdue` is about, seconds."""
     stalled_for: float | None = None
     """Age of the batch that `stalled` is about, seconds."""
+    batch_for: float | None = None
+    """Age of the batch in progress, seconds; of several queries the longest. None: there is none,
+    or that is not known, or it means nothing, as by an `unpaced` trigger."""
     active_tasks: int | None = None
     """Tasks that executors are working on, receivers not counted."""
     warming: str | None = None

@@ -16,6 +16,8 @@ from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.serve.tally import BUCKETS, Tally
 from dagster_sparkscale.watch.assess import Assessment
+from dagster_sparkscale.watch.fleet.rows import row
+from dagster_sparkscale.watch.fleet.verdict import verdict
 
 _CLUSTER, _STREAM = ("cluster",), ("cluster", "stream")
 
@@ -23,6 +25,10 @@ STATE = Metric(
     *("sparkscale_stream_state", "gauge", (*_STREAM, "state")),
     "1 for the state that the stream is in: running, starting, failed, stopped, unknown or not "
     "started.",
+)
+HEALTH = Metric(
+    *("sparkscale_stream_health", "gauge", (*_STREAM, "health")),
+    "1 for how the stream is, in the word of its page: healthy, slow, stuck, failed and others.",
 )
 UP = Metric(
     *("sparkscale_agent_up", "gauge", _STREAM),
@@ -101,7 +107,20 @@ LOG_READ = Metric(
 )
 
 BESIDE_AGENTS = (
-    *(STATE, UP, RATIO, OVERDUE, INPUT, PROCESSED, THROTTLED, CHECK, STEERED, RESTARTS, BUDGET),
+    *(
+        STATE,
+        HEALTH,
+        UP,
+        RATIO,
+        OVERDUE,
+        INPUT,
+        PROCESSED,
+        THROTTLED,
+        CHECK,
+        STEERED,
+        RESTARTS,
+        BUDGET,
+    ),
     *(TICK, EXECUTOR_SECONDS, MEASURED_SECONDS, DECISIONS, RESCALES, RESCALE_SECONDS),
     *(LOOKED, LOOK_SECONDS, LOG_READ),
 )
@@ -124,6 +143,7 @@ def of_stream(cluster: str, assessment: Assessment) -> Iterator[Sample]:
     stream, driver, status = situation.stream, situation.driver, situation.status
     of = {"cluster": cluster, "stream": stream.name}
     yield from sample(STATE, 1, **of, state=assessment.state)
+    yield from sample(HEALTH, 1, **of, health=verdict(row(assessment)))
     if driver is not None and driver.state.alive:
         yield from sample(UP, int(status is not None), **of)
     if status is not None and evaluation is not None:

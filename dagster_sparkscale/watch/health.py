@@ -198,9 +198,7 @@ def _ratio(seen: Evaluation | None) -> Finding:
         return Finding(None, "R is unknown", urgent=False)
     assert seen is not None
     if load == seen.stalled and seen.ratio != load:
-        text = (
-            f"the batch in progress has taken {load:.2f} batch intervals so far, which counts as R"
-        )
+        text = f"R counts as {load:.2f}: {_age(seen)}"
         return Finding(load < 1, text, urgent=False)
     worst = seen.loads[0] if seen.loads else None
     text = f"R is {load:.2f}"

@@ -111,7 +111,7 @@ class TestDagster:
         # What runs shows all the same, and that it is not known who watches.
         done = healthy.ask("status", "--once")
         assert done.exit_code == 0, done.output
-        assert "clicks  running" in done.stdout
+        assert "clicks  warming up" in done.stdout
         assert "Whether anybody watches them is not known: " in done.stdout
 
     def test_no_daemon(self, terminal: Terminal) -> None:

@@ -44,7 +44,7 @@ class TestTable:
         assert head.split("  ")[0] == "STREAM"
         assert first.startswith("orders  failed")
         assert "exit code 1" in first
-        assert second.startswith("clicks  running")
+        assert second.startswith("clicks  warming up")
         assert "2 of 10" in second
 
     def test_executors_that_fit_on_no_worker_are_said_to_be_so(self, terminal: Terminal) -> None:
@@ -73,7 +73,7 @@ class TestTable:
         grown(terminal.kept())
         _, _, first, second, *_ = table(terminal)
         assert first.startswith("clicks  unknown")
-        assert second.startswith("orders  running")
+        assert second.startswith("orders  warming up")
 
     def test_what_is_to_be_done_is_a_command(self, terminal: Terminal) -> None:
         terminal.declare('structured("old")')
@@ -109,7 +109,7 @@ class TestTable:
         done = terminal.ask("status", "--every", "7")
         assert done.exit_code == 0
         assert pauses == [7, 7]
-        assert done.stdout.index("running") < done.stdout.index("failed")
+        assert done.stdout.index("warming up") < done.stdout.index("failed")
 
     def test_it_changes_nothing(self, terminal: Terminal) -> None:
         terminal.kept().batch_seconds = 25

@@ -39,13 +39,14 @@ def shown(rows, width: int | None) -> list[str]:
 
 @pytest.mark.parametrize("fields", [{}, {"limit": 500.0, "limit_set": True, "throttled": True}])
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 132])
-def test_r_lag_and_state_are_whole_and_names_differ_however_narrow_it_is(width, fields):
+def test_r_behind_and_health_are_whole_and_names_differ_however_narrow_it_is(width, fields):
     lines = shown(fleet(**fields), width)
     assert max(map(cell_len, lines)) <= width
     head, *body = lines
-    assert head.split()[:4] == ["STREAM", "STATE", "R", "LAG"]
+    assert head.split()[:4] == ["STREAM", "HEALTH", "R", "BEHIND"]
     west, east = body[0], next(each for each in body if "not started" in each)
-    for part in (" running ", " 0.52 ", " 62 min"):
+    word = " throttled " if fields else " healthy "
+    for part in (word, " 0.52 ", " 62 min"):
         assert part in f"{west} "
     for part in (" not started ", " 123.45 ", " 95 s"):
         assert part in f"{east} "

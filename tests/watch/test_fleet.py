@@ -50,6 +50,8 @@ class TestARow:
             since=1000.0,
             epoch=1,
             ratio=0.5,
+            taken_rate=made.taken_rate,
+            possible_rate=made.possible_rate,
             registered=2,
             requested=2,
             maximum=8,
@@ -58,6 +60,7 @@ class TestARow:
             untold=("lag_within_limit", "no_data_lost", "declaration_applied"),
         )
         assert made.reason
+        assert made.taken_rate and made.possible_rate
 
     def test_has_the_maximum_that_its_driver_was_started_with(self):
         started = driver(declared=declared(scaled(max_executors=4)))

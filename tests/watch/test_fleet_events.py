@@ -145,7 +145,7 @@ class TestWhat:
     def test_a_sentence_with_its_time_first_and_then_the_table(self):
         shown = Told().at(0, line("orders"), line(state="failed", reason="driver 2 failed"))
         assert shown["at a glance"] == (
-            "1970-01-12 13:46 UTC: 2 streams: 1 running, 1 failed. Worst: clicks: driver 2 failed."
+            "1970-01-12 13:46 UTC: 2 streams: 1 failed, 1 healthy. Worst: clicks: driver 2 failed."
         )
         rows = shown["streams 1"].splitlines()[2:]
         assert [row.split("]")[0] for row in rows] == ["|[clicks", "|[orders"]
@@ -176,7 +176,7 @@ class TestWhat:
         shown = told.at(60, line("my_clicks", state="failed"), line(failing=pinned))["problems"]
         assert shown == (
             "- my\\_clicks has failed, since 13:47 UTC\n"
-            "- clicks is held at its maximum of executors, since 13:47 UTC\n"
+            "- clicks is at its maximum of executors, since 13:47 UTC\n"
         )
         shown = told.at(120, *(line("s" * 60 + f"{n:02}", state="failed") for n in range(12)))
         listed = shown["problems"].count("- ")
@@ -268,7 +268,7 @@ class TestTheSensor:
         deployed = Deployment([scaled("clicks"), scaled("orders")])
         overload(deployed, scaled("clicks"), batch_seconds=7)
         first = deployed.tick().fleet
-        assert "2 streams: 1 running, 1 not started. Nothing is wrong." in first["at a glance"]
+        assert "2 streams: 1 healthy, 1 not started. Nothing is wrong." in first["at a glance"]
         assert deployed.tick().fleet is None
 
     def test_remembers_since_when_there_has_been_a_problem(self):

@@ -15,8 +15,8 @@ from dagster_sparkscale.watch.fleet.text import (
     notes,
     sentence,
     shortened,
-    state,
 )
+from dagster_sparkscale.watch.fleet.verdict import lasting
 from tests.watch.fleets import NOW, failing, fleets, line
 
 
@@ -73,7 +73,7 @@ def test_one_that_does_not_answer_is_not_called_running():
     silent = line(failing=(failing("running", True),))
     assert "|not answering|" in in_pieces([silent], 1000, 1)[0]
     assert "|not answering|" in markdown([silent])
-    assert "|running|" in markdown([line(failing=(failing(),))])
+    assert "|slow|" in markdown([line(failing=(failing(),))])
 
 
 @given(fleets)
@@ -110,7 +110,7 @@ def test_a_table():
         line(stream="orders", state="failed", since=NOW - 720, reason="x " * 100),
     ]
     assert markdown(fleet) == HEAD_OF_ALL + (
-        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 → 5 of 8|"
+        r"|[my\_clicks](/assets/web%20team/my_clicks)|slow|1.20|75 s|3 → 5 of 8|"
         r"scale to 5|2|a \| b \*c\*|"
         "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x " * 43 + "x...|\n")
     )
@@ -119,14 +119,14 @@ def test_a_table():
 @pytest.mark.parametrize(
     ("fleet", "text"),
     [
-        ([line()], "1 stream: 1 running. Nothing is wrong."),
+        ([line()], "1 stream: 1 healthy. Nothing is wrong."),
         (
             [line(), line(stream="b", state="stopped"), line(stream="c", state="not started")],
-            "3 streams: 1 running, 1 stopped, 1 not started. Nothing is wrong.",
+            "3 streams: 1 healthy, 1 stopped, 1 not started. Nothing is wrong.",
         ),
         (
             [line(), line(stream="b", state="failed", reason="driver 2 failed")],
-            "2 streams: 1 running, 1 failed. Worst: b: driver 2 failed.",
+            "2 streams: 1 failed, 1 healthy. Worst: b: driver 2 failed.",
         ),
         (
             [line(state="failed"), line(stream="b", state="failed", gave_up=True, reason="no")],
@@ -134,11 +134,11 @@ def test_a_table():
         ),
         (
             [line(stream=name, failing=(failing(),)) for name in "abc"],
-            "3 streams: 3 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20.",
+            "3 streams: 3 slow. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20.",
         ),
         (
             [line(stream=name, failing=(failing(),)) for name in "abcde"],
-            "5 streams: 5 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20; and 2 more.",
+            "5 streams: 5 slow. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20; and 2 more.",
         ),
     ],
 )
@@ -147,13 +147,15 @@ def test_a_sentence(fleet, text):
 
 
 def test_a_fleet_in_which_a_problem_stands_is_not_said_to_be_well():
-    states = "1 stream: 1 running"
     assert sentence([line()], ["clicks is too far behind"]) == (
-        f"{states}. Not over yet: clicks is too far behind."
+        "1 stream: 1 healthy. Not over yet: clicks is too far behind."
     )
     four = [f"{name} is not well" for name in "abcd"]
     assert sentence([line()], four).endswith("c is not well; and 1 more.")
-    assert sentence([line(failing=(failing(),))], four) == f"{states}. Worst: clicks: R is 1.20."
+    assert (
+        sentence([line(failing=(failing(),))], four)
+        == "1 stream: 1 slow. Worst: clicks: R is 1.20."
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_executors_as_people_say_them(fields, text):
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"since": 1000.0}, "running"),
+        ({"since": 1000.0}, "healthy"),
         ({"state": "failed"}, "failed"),
         ({"state": "failed", "gave_up": True}, "given up"),
         ({"state": "failed", "gave_up": True, "since": NOW - 60}, "given up for 60 s"),
@@ -183,8 +185,8 @@ def test_executors_as_people_say_them(fields, text):
         ({"state": "starting", "since": NOW + 5}, "starting for 0 s"),
     ],
 )
-def test_a_state_as_people_say_it(fields, text):
-    assert state(line(**fields)) == text
+def test_a_verdict_and_how_long_it_has_lasted(fields, text):
+    assert lasting(line(**fields)) == text
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,8 @@ class TestRatioBelowOne:
     def test_a_stuck_batch_counts_as_what_it_has_taken(self):
         found = findings(queries=(Query("a", active=True, running_ms=25_000),))
         assert found[Health.RATIO_BELOW_ONE].text == (
-            "the batch in progress has taken 2.50 batch intervals so far, which counts as R"
+            "R counts as 2.50: no batch completes: the one in progress has run for 25 s "
+            "(its batch interval is 10 s)"
         )
 
     def test_the_worse_of_a_slow_and_a_stuck_query_counts(self):

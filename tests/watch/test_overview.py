@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row, loops
-from dagster_sparkscale.watch.fleet.text import called
+from dagster_sparkscale.watch.fleet.verdict import headline
 from dagster_sparkscale.watch.page.overview import Decided, decisions, executors, sentence, state
 from tests.fakes import driver
 from tests.watch.reader import written
@@ -30,7 +30,7 @@ def restarted(*ago, state=DriverState.RUNNING, up=60.0):
 
 class TestTheHeadline:
     def of(self, made, seen):
-        return called(replace(made, looping=loops(seen, NOW)))
+        return headline(replace(made, looping=loops(seen, NOW)))
 
     @pytest.mark.parametrize("known", STATES)
     def test_is_the_state_of_the_row(self, known):
@@ -68,47 +68,52 @@ class TestTheSentence:
     @pytest.mark.parametrize(
         ("fields", "text"),
         [
-            ({}, "running; hold: R is 0.62"),
+            ({}, "healthy; hold: R is 0.62"),
             (
                 {"registered": 3, "requested": 3, "maximum": 8, "ratio": 0.618, "lag": 4.2},
-                "running, 3 of 3 to 8 executors, R 0.62, 4 s behind; hold: R is 0.62",
+                "healthy, 3 of 3 to 8 executors, R 0.62, 4 s behind; hold: R is 0.62",
             ),
             (
                 {"registered": 3, "requested": 5, "maximum": 8},
-                "running, 3 of 3 to 8 executors (5 asked for); hold: R is 0.62",
+                "healthy, 3 of 3 to 8 executors (5 asked for); hold: R is 0.62",
             ),
-            ({"registered": 0}, "running, 0 of 3 or more executors; hold: R is 0.62"),
-            ({"requested": 5}, "running; hold: R is 0.62"),
-            ({"ratio": 0.0, "lag": 0.0}, "running, R 0.00, 0 s behind; hold: R is 0.62"),
+            ({"registered": 0}, "healthy, 0 of 3 or more executors; hold: R is 0.62"),
+            ({"requested": 5}, "healthy; hold: R is 0.62"),
+            ({"ratio": 0.0, "lag": 0.0}, "healthy, R 0.00, 0 s behind; hold: R is 0.62"),
         ],
     )
     def test_of_one_that_runs_has_what_was_measured_and_why_nothing_is_done(self, fields, text):
-        assert sentence(row(**fields), "running", 3) == text
+        assert sentence(row(**fields), 3) == text
 
     @pytest.mark.parametrize(
-        ("fields", "shown", "text"),
+        ("fields", "text"),
         [
-            ({"state": "failed", "since": NOW}, "failed", "failed since 2027-01-15 08:00 UTC: why"),
-            ({"state": "failed", "since": NOW}, "given up", "given up since 2027-01-15 08:00 UTC:"),
-            ({"state": "stopped", "since": 0.0}, "stopped", "stopped since 1970-01-01 00:00 UTC:"),
-            ({"state": "starting", "since": None}, "starting", "starting: why"),
-            ({"state": "starting", "ratio": 0.5}, "starting", "starting: why"),
+            ({"state": "failed", "since": NOW}, "failed since 2027-01-15 08:00 UTC: why"),
+            (
+                {"state": "failed", "since": NOW, "gave_up": True},
+                "given up since 2027-01-15 08:00 UTC:",
+            ),
+            ({"state": "stopped", "since": 0.0}, "stopped since 1970-01-01 00:00 UTC:"),
+            ({"state": "starting", "since": None}, "starting: why"),
+            ({"state": "starting", "ratio": 0.5}, "starting: why"),
         ],
     )
-    def test_of_one_that_does_not_says_since_when_and_why(self, fields, shown, text):
-        assert sentence(row(reason="why", **fields), shown, 1).startswith(text)
+    def test_of_one_that_does_not_says_since_when_and_why(self, fields, text):
+        assert sentence(row(reason="why", **fields), 1).startswith(text)
 
     def test_since_when_it_is_unknown_is_not_when_its_driver_came(self):
         unknown = row(state="unknown", since=NOW - 86400, reason="no route to host")
-        assert sentence(unknown, "unknown", 1) == "unknown: no route to host"
-        looping = row(state="starting", since=NOW - 5, reason="its driver is starting")
+        assert sentence(unknown, 1) == "unknown: no route to host"
+        looping = row(
+            state="starting", since=NOW - 5, reason="its driver is starting", looping=True
+        )
         said = f"restarts within 24 h; at {clock(NOW)}: its driver is starting"
-        assert sentence(looping, "crash-looping", 1) == f"crash-looping, several {said}"
+        assert sentence(looping, 1) == f"crash-looping, several {said}"
         counted = replace(looping, restarts=4)
-        assert sentence(counted, "crash-looping", 1) == f"crash-looping, 4 {said}"
+        assert sentence(counted, 1) == f"crash-looping, 4 {said}"
 
     def test_of_one_that_runs_between_crashes_says_so_first(self):
-        text = sentence(row(registered=3), "crash-looping", 1)
+        text = sentence(row(registered=3, looping=True), 1)
         assert text == "crash-looping, 3 of 1 or more executors; hold: R is 0.62"
 
 
@@ -120,8 +125,8 @@ class TestTheState:
 
     def test_is_a_sentence_what_is_wrong_and_where_to_look(self):
         seen = driver(epoch=3, ui_url="http://host:4040", where="host, process 77")
-        assert state(row(failing=self.FAILING, registered=3, ratio=0.5), "running", 2, seen) == (
-            "**running, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
+        assert state(row(failing=self.FAILING, registered=3, ratio=0.5), 2, seen) == (
+            "**slow, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
@@ -130,26 +135,26 @@ class TestTheState:
     def test_a_long_path_is_whole(self):
         log = "/data/" + "state_1/" * 40 + "driver.log"
         wordy = tuple(replace(each, text="x" * 300) for each in self.FAILING)
-        text = state(row(failing=wordy[:1], reason="why"), "running", 1, driver(where=log))
+        text = state(row(failing=wordy[:1], reason="why"), 1, driver(where=log))
         assert len(text) < 1000
         assert text.replace("![]()", "").replace("\\", "").endswith(log)
 
     def test_what_is_wrong_is_not_said_twice(self):
         silent = (Failing("running", "no answer", "", True), *self.FAILING[:1])
-        text = state(row(failing=silent, reason="no answer"), "running", 1, None)
+        text = state(row(failing=silent, reason="no answer"), 1, None)
         assert text.startswith(
-            "**running; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\nseen"
+            "**not answering; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\nseen"
         )
 
     def test_of_one_that_does_not_run_has_no_more_than_the_sentence(self):
-        text = state(row(state="stopped", failing=self.FAILING), "stopped", 1, None)
+        text = state(row(state="stopped", failing=self.FAILING), 1, None)
         assert text == "**stopped: R is 0.62**\n\nseen 2027-01-15 08:00 UTC"
 
     def test_what_is_not_told_anew_says_where_later_looks_are(self):
-        assert STANDS not in state(row(ratio=0.0), "running", 1, driver())
+        assert STANDS not in state(row(ratio=0.0), 1, driver())
         for quiet in (row(), row(state="failed", ratio=0.5)):
-            assert f"UTC{STANDS} · driver 1" in state(quiet, "shown", 1, driver())
-        assert STANDS not in state(row(state="not started"), "not started", 1, None)
+            assert f"UTC{STANDS} · driver 1" in state(quiet, 1, driver())
+        assert STANDS not in state(row(state="not started"), 1, None)
 
     @pytest.mark.parametrize(
         ("known", "url", "linked"),
@@ -164,7 +169,7 @@ class TestTheState:
         ],
     )
     def test_links_to_a_spark_ui_that_is_there(self, known, url, linked):
-        assert ("Spark UI" in state(row(), "running", 1, driver(known, ui_url=url))) is linked
+        assert ("Spark UI" in state(row(), 1, driver(known, ui_url=url))) is linked
 
 
 class TestExecutors:
@@ -264,7 +269,7 @@ def one_line(text):
 def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
     assume(text != reason)  # it would not be said twice
     shown = row(reason=reason, failing=(Failing("lag", text, "", True),))
-    texts, kinds = written(state(shown, "running", 1, driver(where=f"{where}.")))
+    texts, kinds = written(state(shown, 1, driver(where=f"{where}.")))
     assert kinds <= {*("paragraph_open", "paragraph_close", "text", "text_special")} | {
         *("strong_open", "strong_close")
     }
@@ -272,7 +277,7 @@ def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
     for found, wanted in zip(
         texts,
         (
-            f"running; hold: {reason}",
+            f"not scaled; hold: {reason}",
             f"lag: {text}",
             f"seen {clock(NOW)}{STANDS} · driver 1: {where}.",
         ),
@@ -312,7 +317,7 @@ drivers = st.none() | st.builds(
 
 @given(rows, drivers, st.integers(0, 10**6))
 def test_the_state_is_small_whatever_it_says(made, seen, minimum):
-    text = state(made, called(made), minimum, seen)
+    text = state(made, minimum, seen)
     assert len(text) < 1000
     assert f"seen {clock(made.seen_at)}" in text
 

@@ -154,7 +154,7 @@ class TestChecksThatAreStoredOtherwise:
         clock[0] += 3600
         tick = deployed.tick()
         assert tick.checks()["batches_completing"] is True
-        assert "running" in tick.told()[0].metadata["state"].value
+        assert "healthy" in tick.told()[0].metadata["state"].value
         assert tick.data.skip_message is None or "can't be told" not in tick.data.skip_message
 
     def test_those_of_an_asset_that_was_wiped_come_back(self, deployed, clock):
@@ -164,7 +164,7 @@ class TestChecksThatAreStoredOtherwise:
         clock[0] += 3600
         tick = deployed.tick()
         assert tick.checks() == stored
-        assert "running" in tick.told()[0].metadata["state"].value
+        assert "healthy" in tick.told()[0].metadata["state"].value
 
 
 class TestHowMuchIsStored:

@@ -262,12 +262,12 @@ class TestWhatOverviewShows:
             assert shown == {
                 name: value
                 for name, value in told.items()
-                if name in ("state", "last hours", "executors", "decisions")
+                if name in ("state", "behind", "last hours", "executors", "decisions")
             }
-            assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
+            assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
         clock[0] += 600
         deployed.tick()
-        assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
+        assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
 
     def test_why_there_is_no_r(self, deployed, clock):
         kept = overload(deployed, batch_seconds=5)
@@ -304,7 +304,7 @@ class TestWhatOverviewShows:
         again = Deployment(deployed.streams, deployed.world, deployed.instance, other.cursor)
         clock[0] += 60
         (event,) = again.tick().told()
-        assert "running, 2 of 1 to 10 executors" in event.metadata["state"].value
+        assert "healthy, 2 of 1 to 10 executors" in event.metadata["state"].value
 
 
 class TestWhatWavers:

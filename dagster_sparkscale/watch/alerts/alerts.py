@@ -18,7 +18,7 @@ from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from dagster_sparkscale.durations import span
-from dagster_sparkscale.watch.fleet.news import WORDS, News, Occurrence
+from dagster_sparkscale.watch.fleet.news import News, Occurrence, what_is, what_was
 
 MINUTE = 60.0
 
@@ -34,19 +34,6 @@ AFTER: Mapping[str, float] = {
     "unwatched": 30 * MINUTE,
 }
 """Every problem that there is, and the seconds it must last before somebody is told."""
-
-_OVER: Mapping[str, str] = {
-    "failed": "had failed",
-    "given_up": "had failed and was not restarted any more",
-    "losing_data": "was losing data",
-    "unhealthy": "was not well",
-    "lagging": "was too far behind",
-    "orphaned": "ran, and nobody declared it",
-    "pinned": "was held at its maximum of executors",
-    "left_out": "had more problems than are told one by one",
-    "unwatched": "was not watched",
-}
-"""What each problem was, once it is over."""
 
 WAITING = 200
 """Alerts that wait for an address, with which no problem is queued any more: it is when there is
@@ -77,7 +64,7 @@ class ReportedProblem(Occurrence):
 
     def as_news(self) -> Occurrence:
         """The occurrence alone."""
-        return Occurrence(self.stream, self.problem, self.since, self.text, self.page)
+        return Occurrence(self.stream, self.problem, self.since, self.text, self.page, self.health)
 
 
 @dataclass(frozen=True)
@@ -99,10 +86,9 @@ class Alert:
         one = self.occurrence
         if self.status == "resolved":
             lasted = span(max(0.0, self.at - one.since))
-            return (
-                f"{one.stream}: resolved after {lasted}; it {_OVER.get(one.problem, one.problem)}"
-            )
-        what = f"{one.stream} {WORDS.get(one.problem, one.problem)}"
+            was = what_was(one.problem, one.health)
+            return f"{one.stream}: resolved after {lasted}; it {was}"
+        what = f"{one.stream} {what_is(one.problem, one.health)}"
         return f"{what}: {one.text}" if one.text else what
 
 

@@ -20,7 +20,7 @@ from dagster_sparkscale.markdown import INLINE, carried, clock, fitted, hidden
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
-from dagster_sparkscale.watch.fleet.news import WORDS, News
+from dagster_sparkscale.watch.fleet.news import News, what_is
 from dagster_sparkscale.watch.fleet.problems import Problem, Standing
 from dagster_sparkscale.watch.fleet.rows import Row, worst_first
 from dagster_sparkscale.watch.fleet.text import (
@@ -91,7 +91,9 @@ def fleet_event(
         # Its cursor was lost, and what stands is not over.
         for one in last.problems:
             known = memory.problems.setdefault(one.stream, {})
-            known[cast(Problem, one.problem)] = Standing(one.since, last.at, one.text)
+            known[cast(Problem, one.problem)] = Standing(
+                one.since, last.at, one.text, health=one.health
+            )
     last_at = memory.told_at
     if not memory.is_due(fleet, now):
         return
@@ -109,6 +111,7 @@ def fleet_event(
             "since": each.since,
             "text": each.text,
             "page": asset_path(row),
+            **({"health": each.health} if each.health else {}),
         }
         for row, problem, each in memory.standing(fleet, now)
     ]
@@ -178,14 +181,15 @@ def stored_problems(observation: dg.AssetObservation) -> str | None:
 
 
 def _in_words(problem: Mapping[str, Any]) -> str:
-    return f"{problem['stream']} {WORDS[problem['problem']]}"
+    return f"{problem['stream']} {what_is(problem['problem'], problem.get('health', ''))}"
 
 
 def _listed(standing: Sequence[Mapping[str, Any]], now: float) -> str:
     """List as many problems as a page shows, and since when; each is explained above."""
     text = ""
     for listed, each in enumerate(standing):
-        stream, what = fitted(each["stream"], NAME), WORDS[each["problem"]]
+        stream = fitted(each["stream"], NAME)
+        what = what_is(each["problem"], each.get("health", ""))
         line = f"- {stream} {what}, since {clock(each['since'], now)} UTC\n"
         if len(text) + len(line) + AND_MORE >= PIECE:
             return f"{text}\nand {len(standing) - listed} more"

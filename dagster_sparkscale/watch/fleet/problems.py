@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from dagster_sparkscale.markdown import shortened
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, SETTLED, Row
+from dagster_sparkscale.watch.fleet.verdict import verdict
 
 Problem = Literal["failed", "given_up", "unhealthy", "losing_data", "lagging", "pinned", "orphaned"]
 PROBLEMS: tuple[Problem, ...] = get_args(Problem)
@@ -43,6 +44,8 @@ class Standing:
     text: str
     mark: str = ""
     """How much was lost, where it is that."""
+    health: str = ""
+    """The stream's verdict when it was last seen, of `unhealthy`: its problem in a word."""
 
 
 Problems = dict[Problem, Standing]
@@ -62,11 +65,12 @@ def problems(row: Row, before: Mapping[Problem, Standing]) -> Problems:
                 standing[problem] = known
         elif problem in found:
             text, mark = found[problem]
+            health = verdict(row) if problem == "unhealthy" else ""
             if known is None or (mark != known.mark and now - known.seen >= UNTOLD_FOR):
-                standing[problem] = Standing(now, now, text, mark)
+                standing[problem] = Standing(now, now, text, mark, health)
             else:
                 seen = known.seen if mark and mark == known.mark else now
-                standing[problem] = Standing(known.since, seen, text, mark)
+                standing[problem] = Standing(known.since, seen, text, mark, health)
     if "given_up" in standing:
         standing.pop("failed", None)
     return standing

@@ -10,6 +10,7 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.quantities import counted
@@ -59,6 +60,27 @@ class Row:
     ratio: float | None = None
     lag: float | None = None
     """Seconds behind the tip of its source."""
+    backlog: int | None = None
+    """Records that its sources have and no batch has taken yet."""
+    pending: int | None = None
+    """DStreams: batches that are due and not completed."""
+    batch_for: float | None = None
+    """Seconds that the batch in progress has run, of several the longest."""
+    offered_rate: float | None = None
+    """DStreams: records per second that its receivers take in; None: not known."""
+    taken_rate: float | None = None
+    """Records per second that entered completed batches."""
+    possible_rate: float | None = None
+    """Records per second of processing time: what it takes in where it does nothing else."""
+    stuck_for: float | None = None
+    """Seconds since when no batch completes, or nothing is heard of a query; None: that is not
+    so, or not known."""
+    warming: bool = False
+    """Whether nothing but its first batch since the start is known yet."""
+    idle: bool = False
+    """Whether it answers, and no batch has completed in its window nor is one overdue."""
+    busy: bool = False
+    """Whether its driver is in the middle of a change during which no batch completes."""
     limit: float | None = None
     """Records per second that it may take; None: as many as it likes, or not known."""
     limit_set: bool = False
@@ -130,6 +152,8 @@ def row(
         epoch=assessment.epoch,
         ratio=seen.ratio if seen else None,
         lag=seen.lag if seen else None,
+        **_load(seen, situation.status),
+        busy=assessment.busy is not None,
         limit=seen.limit if seen else None,
         limit_set=_limit_set(situation.status),
         throttled=seen is not None and seen.throttled is not None,
@@ -149,6 +173,26 @@ def row(
         ahead=situation.steering.ahead,
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
+
+
+def _load(seen: Evaluation | None, status: Status | None) -> dict[str, Any]:
+    """What waits, what is taken, and whether anything comes to completion."""
+    if seen is None:
+        return {}
+    young = seen.uptime is None or seen.uptime < seen.window or not (status and status.queries)
+    idle = seen.ratio is None and seen.stalled is None and not (seen.unpaced and seen.completed)
+    return {
+        "backlog": seen.backlog_records,
+        "pending": seen.pending_batches,
+        "batch_for": seen.batch_for,
+        # Only batches of DStreams have one interval's input each, however late they are.
+        "offered_rate": None if seen.pending_batches is None else seen.gathered_rate,
+        "taken_rate": seen.input_rate,
+        "possible_rate": seen.processed_rate,
+        "stuck_for": seen.silent if seen.stalled is None else seen.stalled_for,
+        "warming": idle and (young or seen.warming is not None),
+        "idle": idle,
+    }
 
 
 def _limit_set(status: Status | None) -> bool:

@@ -4,27 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import escaped, fitted, shortened
-from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.quantities import DASH, counted
-from dagster_sparkscale.watch.fleet.rows import ORPHAN, STATES, Row, in_trouble, worst_first
-from dagster_sparkscale.watch.health import NOT_STOPPED
-
-NOT_ANSWERING = "not answering"
-GIVEN_UP = "given up"
-"""What people call a failed stream that nothing but a person starts again."""
-CRASH_LOOPING = "crash-looping"
+from dagster_sparkscale.watch.fleet.behind import in_a_cell
+from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, worst_first
+from dagster_sparkscale.watch.fleet.verdict import VERDICTS, lasting, verdict
 
 
 def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) -> str:
-    """The fleet in a sentence: how many are in which state, and which are the worst.
+    """The fleet in a sentence: how many are how, and which are the worst.
 
     Args:
         standing: the problems that stand, in words; some of them may not be measured now.
     """
-    counts = Counter(map(called, rows))
-    states = ", ".join(f"{counts[state]} {state}" for state in _SAID if counts[state])
+    counts = Counter(map(verdict, rows))
+    states = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if counts[each])
     text = f"{counted(len(rows), 'stream')}: {states}"
     bad = [row for row in worst_first(rows) if in_trouble(row)]
     worst = [f"{row.stream}: {shortened(row.note, SAID)}" for row in bad]
@@ -35,7 +29,7 @@ def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) 
     return f"{text}. {'Worst' if worst else 'Not over yet'}: {'; '.join(said[:named])}{more}."
 
 
-_COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24\u00a0h|"
+_COLUMNS = "|Stream|Health|R|Behind|Executors|Decision|Restarts, 24\u00a0h|"
 _RULES = "|---|---|--:|--:|---|---|--:|"
 HEAD = f"{_COLUMNS}\n{_RULES}\n"
 HEAD_OF_ALL = f"{_COLUMNS}What is up|\n{_RULES}---|\n"
@@ -106,29 +100,6 @@ def executors(row: Row) -> str:
     return have if row.maximum is None else f"{have} of {row.maximum}"
 
 
-def called(row: Row) -> str:
-    """The state as people say it, where it is another than it would seem."""
-    if row.gave_up:
-        return GIVEN_UP
-    running = (each for each in row.failing if each.check == Health.RUNNING.value)
-    if row.state == "running" and (failing := next(running, None)) is not None:
-        return NOT_STOPPED if failing.mark == NOT_STOPPED else NOT_ANSWERING
-    return CRASH_LOOPING if row.looping else row.state
-
-
-def state(row: Row, space: str = " ") -> str:
-    """The state as people say it, and how long it has lasted where it is not the usual one.
-
-    Args:
-        space: within that time.
-    """
-    if row.since is None or row.looping or row.state in ("running", ORPHAN, "unknown"):
-        return called(row)
-    lasted = span(max(0.0, row.seen_at - row.since)).replace(" ", space)
-    return f"{called(row)} for {lasted}"
-
-
-_SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
 ARROW = "\u2192"
 """The arrow on a page, as a browser may end a line within `->`."""
@@ -144,9 +115,9 @@ def _line(row: Row, space: str = " ") -> str:
     """
     cells = [
         _linked(row),
-        state(row, space),
+        lasting(row, space),
         DASH if row.ratio is None else f"{row.ratio:.2f}",
-        DASH if row.lag is None else span(row.lag).replace(" ", space),
+        escaped(in_a_cell(row)).replace(" ", space),
         escaped(executors(row).replace("->", ARROW)).replace(" ", space),
         escaped(row.decision),
         DASH if row.restarts is None else str(row.restarts),

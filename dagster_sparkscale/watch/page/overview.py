@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import INLINE, clock, escaped, fitted, fitting, table
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.quantities import counted
+from dagster_sparkscale.quantities import DASH, counted
+from dagster_sparkscale.watch.fleet.behind import in_a_cell
 from dagster_sparkscale.watch.fleet.rows import Row
-from dagster_sparkscale.watch.fleet.text import ARROW, CRASH_LOOPING
+from dagster_sparkscale.watch.fleet.text import ARROW
+from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, lasting, verdict
 
 DECISIONS = 10
 
@@ -40,13 +41,13 @@ class Decided:
     """The key by which the run is found that carried it out."""
 
 
-def sentence(row: Row, shown: str, minimum: int) -> str:
-    """The stream in a sentence.
+def sentence(row: Row, minimum: int) -> str:
+    """The stream in a sentence, which begins with its verdict.
 
     Args:
-        shown: the headline.
         minimum: executors it has at least, as declared.
     """
+    shown = verdict(row)
     if row.state != "running":
         # When the driver came says nothing of since when it is unknown.
         if shown == CRASH_LOOPING:
@@ -58,7 +59,7 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
             # A stream that was never started says that as its reason, too.
             return row.reason if row.reason.startswith(shown) else f"{shown}: {row.reason}"
         return f"{shown} since {clock(row.since)}: {row.reason}"
-    parts = [shown]
+    parts = [lasting(row)]
     if row.registered is not None:
         most = f"to {row.maximum}" if row.maximum is not None else "or more"
         parts.append(f"{row.registered} of {minimum} {most} executors")
@@ -66,14 +67,14 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
             parts[-1] += f" ({row.requested} asked for)"
     if row.ratio is not None:
         parts.append(f"R {row.ratio:.2f}")
-    if row.lag is not None:
-        parts.append(f"{span(row.lag)} behind")
+    if (far := in_a_cell(row)) != DASH and row.stuck_for is None:
+        parts.append(f"{far} behind")
     return f"{', '.join(parts)}; {row.decision}: {row.reason}"
 
 
-def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
+def state(row: Row, minimum: int, driver: Driver | None) -> str:
     """The state as Markdown: the sentence, what is wrong, and where to look further."""
-    lines = [f"**{fitted(sentence(row, shown, minimum).strip(), _SENTENCE)}**"]
+    lines = [f"**{fitted(sentence(row, minimum).strip(), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
         wrong = [each for each in row.failing if not _said(each.text, row.reason, driver)][:2]
