@@ -1,11 +1,13 @@
 """Takes the README's pictures of a running demo in a browser, and checks what is on them."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import Error
 
+from dagster_sparkscale.watch.fleet.verdict import OF_RUNNING
 from dev.browser import Browser
 from dev.pages import Pages, pages
 
@@ -44,7 +46,8 @@ def take(browser: Browser, url: str, streams: Sequence[str], folder: Path) -> li
 def _stream(seen: Pages, stream: str) -> None:
     shown = seen.overview(stream)
     state = shown["state"].inner_text()
-    _check(state.startswith("running, "), f"state {state!r} does not begin with 'running, '")
+    health = re.split(r"[,;]| for ", state)[0]
+    _check(health in OF_RUNNING, f"state {state!r} does not begin with one of {OF_RUNNING}")
     _check("last hours" in shown, "there is no picture of the last hours")
     # Decoded: what a browser can't draw is no picture.
     shown["last hours"].locator("img").evaluate("image => image.decode()")
