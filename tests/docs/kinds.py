@@ -54,6 +54,8 @@ PROSE = {
     ("docs/kubernetes.md", "FROM spark:"): "an image of a cloud, which the tests have not",
     ("docs/kubernetes.md", "mvn dependency:copy"): "Maven's, for that image",
     ("docs/receivers.md", "DStream 'orders': receivers"): "an error, compared with the real one",
+    ("docs/tutorial.md", "definitions.py/spark_cluster at"): "a table, as tests/cli compare them",
+    ("docs/tutorial.md", "driver 4 was running"): "a report, as tests/lifecycle compare them",
 }
 
 _SHELL = re.compile(
