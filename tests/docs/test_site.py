@@ -96,7 +96,7 @@ NOT_OF_THE_CODE = {
         "given up",
         "settled",
     ),
-    *("decommission",),
+    *("decommission", "health"),
 }
 
 
