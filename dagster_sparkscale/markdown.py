@@ -7,6 +7,9 @@ from collections.abc import Sequence
 INLINE = 999
 """Characters of Markdown that Dagster's pages show in place; more is behind a click."""
 
+ARROW = "\u2192"
+"""The arrow on a page, as a browser may end a line within `->`."""
+
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~&"} | {"\n": " ", "\r": " "})
 
 # An empty picture, after which a browser may begin a line. Unlike a space of no width it is not in

@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.markdown import ARROW, shortened
 from dagster_sparkscale.names import CLUSTER_TAG, EPOCH_TAG, OPERATION_TAG, STREAM_TAG
 
 STALE_AFTER = 180.0
@@ -25,6 +26,8 @@ STALE_AFTER = 180.0
 and the evaluations since have decided anew."""
 _BY_HAND = "by hand"
 _SHOWN = 20
+IN_SHORT = 80
+"""Characters of what an operation came to in the list of runs, at most."""
 """Streams that a refused value is shown as choices, at most."""
 
 
@@ -155,6 +158,11 @@ class Report:
 def joined(notes: Sequence[str]) -> str:
     """Notes as one entry of a story."""
     return "; ".join(notes) or "none"
+
+
+def in_short(line: str) -> str:
+    """What an operation came to, or why it was refused, as the list of runs has room for it."""
+    return shortened(line.replace("->", ARROW), IN_SHORT)
 
 
 def rounded(value: float | None) -> float | None:

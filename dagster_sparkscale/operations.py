@@ -22,6 +22,7 @@ from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.names import (
     EXPIRES_TAG,
     OPERATION_TAG,
+    OUTCOME_TAG,
     REMEDY,
     STORY,
     STREAM_TAG,
@@ -37,6 +38,7 @@ from dagster_sparkscale.operation import (
     Run,
     Streams,
     asset_key,
+    in_short,
     joined,
     owner_of,
     rounded,
@@ -61,6 +63,7 @@ __all__ = [
     "job_of",
     "job_of_op",
     "joined",
+    "note_outcome",
     "owner_of",
     "refuse_if_stale",
     "rounded",
@@ -223,6 +226,7 @@ def _publish(
     for note in report.notes or ():
         context.log.warning(note)
     context.log.info(report.line)
+    note_outcome(context, report.line)
     context.log_event(
         dg.AssetObservation(
             asset_key=asset,
@@ -293,6 +297,8 @@ def as_operation(
     several = name == START and len(run.asset_selection or ()) != 1
     if not several and run.tags.get(STREAM_TAG) != stream:
         context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
+    if OUTCOME_TAG in run.tags:  # of the run that it repeats
+        context.instance.add_run_tags(run.run_id, {OUTCOME_TAG: "in progress"})
     try:
         yield Requester(
             f"{name} run {run.run_id[:8]}",
@@ -305,7 +311,13 @@ def as_operation(
             tell=context.log.info,
         )
     except (ClusterError, ValueError) as error:
+        note_outcome(context, str(error))
         raise failure(str(error)) from None
+
+
+def note_outcome(context: dg.OpExecutionContext | dg.AssetExecutionContext, line: str) -> None:
+    """Tag the run with what it came to, in short: the list of runs shows tags, and no events."""
+    context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: in_short(line)})
 
 
 def failure(text: str) -> dg.Failure:

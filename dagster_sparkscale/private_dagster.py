@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 MAX_RETRIES_TAG, RETRY_NUMBER_TAG = "dagster/max_retries", "dagster/retry_number"
+RUN_KEY_TAG, SCHEDULE_NAME_TAG = "dagster/run_key", "dagster/schedule_name"
 REPOSITORY_LABEL_TAG = ".dagster/repository"
 """Tags of runs, as Dagster stores them: a release that called them otherwise could not read its own
 runs."""

@@ -51,10 +51,10 @@ def _stream(seen: Pages, stream: str) -> None:
     _check("last hours" in shown, "there is no picture of the last hours")
     # Decoded: what a browser can't draw is no picture.
     shown["last hours"].locator("img").evaluate("image => image.decode()")
-    _check("decisions" in shown, "there are no decisions")
-    told = shown["decisions"].inner_text()
+    _check("what happened" in shown, "nothing has happened")
+    told = shown["what happened"].inner_text()
     _check("scale to" in told, f"no decision to scale among {told!r}")
-    _check(shown["decisions"].get_by_role("link").count() > 0, "no decision links to its run")
+    _check(shown["what happened"].get_by_role("link").count() > 0, "no decision links to its run")
     _check(seen.fits(), "the metadata are wider than their place")
 
 
@@ -68,7 +68,7 @@ def _fleet(seen: Pages, streams: Sequence[str]) -> None:
 
 def _rescale(seen: Pages, stream: str) -> None:
     """By the link of a decision to its run, as a person comes there."""
-    seen.overview(stream)["decisions"].get_by_role("link").first.click()
+    seen.overview(stream)["what happened"].get_by_role("link").first.click()
     seen.open_run(seen.runs()[0])
     seen.see("rescale", "executors", "Success")
 

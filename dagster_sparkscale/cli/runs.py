@@ -21,7 +21,7 @@ from dagster_sparkscale.cli.private_dagster import (
     capture_interrupts,
 )
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.names import REMEDY, scoped
+from dagster_sparkscale.names import BY_TAG, REMEDY, scoped
 from dagster_sparkscale.private_dagster import REPOSITORY_LABEL_TAG
 from dagster_sparkscale.remedy import WithRemedy
 
@@ -90,6 +90,7 @@ def carry_out(
 def _tags(deployed: Deployed, operation: str, stream: str) -> dict[str, str]:
     return {
         **deployed.streams.tags(stream, operation),
+        BY_TAG: _who(),
         # The limit of run monitoring would mark a long stop as failed while it goes on.
         MAX_RUNTIME_SECONDS_TAG: "0",
         # Whose it is: what a run from the UI has by its origin.
@@ -98,11 +99,14 @@ def _tags(deployed: Deployed, operation: str, stream: str) -> dict[str, str]:
 
 
 def _by_hand() -> str:
+    return f"by hand: sparkscale, {_who()}"
+
+
+def _who() -> str:
     try:
-        who = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):  # in a container users need not have names
-        who = f"user {os.getuid()}"
-    return f"by hand: sparkscale, {who}"
+        return f"user {os.getuid()}"
 
 
 @contextmanager

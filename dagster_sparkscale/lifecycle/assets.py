@@ -16,7 +16,13 @@ from dagster_sparkscale.in_force.parts import as_metadata
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, Start, reconcile
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.operations import Streams, as_operation, asset_key, story_metadata
+from dagster_sparkscale.operations import (
+    Streams,
+    as_operation,
+    asset_key,
+    note_outcome,
+    story_metadata,
+)
 from dagster_sparkscale.private_dagster import is_check_error
 
 KINDS = ("spark", "streaming")
@@ -118,6 +124,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 context.log.info(f"nothing to do: {why}")
                 return  # nothing was materialized
         context.log.info(describe(outcome))
+        note_outcome(context, describe(outcome).partition(" (")[0])
         yield dg.MaterializeResult(
             # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}

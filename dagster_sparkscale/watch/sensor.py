@@ -39,6 +39,7 @@ from dagster_sparkscale.watch.learners import Learners
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.orphans import OrphanSearch, orphan_events, remembered
 from dagster_sparkscale.watch.page.events import Event, events_of
+from dagster_sparkscale.watch.page.operated import RecentOperations
 from dagster_sparkscale.watch.page.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
 
@@ -99,8 +100,12 @@ class Watch:
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
     recents: Recents = field(default_factory=Recents)
+    operated: RecentOperations = field(init=False)
     learners: Learners = field(default_factory=Learners)
     _evaluating: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.operated = RecentOperations(self.streams.cluster_key)
 
     @contextmanager
     def alone(self, deadline: float) -> Iterator[float]:
@@ -147,6 +152,7 @@ class Tick:
         orphans = self._search_orphans()
         assessments = self._assess(sightings)
         self._watch.recents.tick(self._streams.by_name)
+        self._read_operations()
         requests: list[dg.RunRequest] = []
         for stream in self._streams:
             assessment = assessments[stream.name]
@@ -156,6 +162,14 @@ class Tick:
             self._tell(stream, assessment)
         self._tell_of_fleet(orphans)
         return self._result(requests, orphans, assessments)
+
+    def _read_operations(self) -> None:
+        try:
+            self._watch.operated.read_on(self._context.instance, self._now)
+        except Exception as error:  # what was done of late must not hide how streams are
+            text = f"what was done can't be read: {type(error).__name__}: {error}"
+            self._context.log.exception(text)
+            self._faults.append(text)
 
     def _look(self) -> dict[str, Sighting]:
         """A sighting of each stream, by name."""
@@ -267,6 +281,7 @@ class Tick:
             self._rows.append(row(assessment, executor_hours=hours))
             recent = self._watch.recents.of(instance, stream.name, asset_key(stream), known)
             recent.add(minute)
+            recent.operated = self._watch.operated.of(stream.name)
             self._watch.learners.add(stream.name, minute)
             if self._size > MOST_TOLD:
                 _keep(known, minute)

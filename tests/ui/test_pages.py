@@ -47,12 +47,12 @@ def test_overview_of_a_stream_that_runs(seen: Pages) -> None:
     # Decoded: what a browser can't draw has no width.
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
     assert shown["executors"].locator("tbody tr").count() >= 2
-    assert "scale to" in shown["decisions"].inner_text()
+    assert "scale to" in shown["what happened"].inner_text()
     assert seen.fits()
 
 
 def test_a_decision_leads_to_its_run_alone(seen: Pages) -> None:
-    seen.overview("clicks")["decisions"].get_by_role("link").first.click()
+    seen.overview("clicks")["what happened"].get_by_role("link").first.click()
     assert len(seen.runs()) == 1
     seen.see("rescale", "dagster-sparkscale/stream: clicks")
 

@@ -11,7 +11,14 @@ from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row, loops
 from dagster_sparkscale.watch.fleet.verdict import headline
-from dagster_sparkscale.watch.page.overview import Decided, decisions, executors, sentence, state
+from dagster_sparkscale.watch.page.overview import (
+    Decided,
+    Operated,
+    executors,
+    happened,
+    sentence,
+    state,
+)
 from tests.fakes import driver
 from tests.watch.reader import written
 
@@ -211,33 +218,69 @@ def decided(number, **fields):
     return Decided(NOW - 60 * number, **plain | fields)
 
 
-class TestDecisions:
+def operated(number, **fields):
+    plain = {
+        "stream": "clicks",
+        "operation": "rescale",
+        "by": "ana",
+        "reason": "keep small",
+        "outcome": "4 \u2192 2 executors",
+        "failed": False,
+        "run_id": f"0000000{number}",
+    }
+    return Operated(NOW - 60 * number, **plain | fields)
+
+
+class TestWhatHappened:
     def test_none_are_none(self):
-        assert decisions([], NOW) == ""
+        assert happened([], [], NOW) == ""
 
     def test_the_newest_first_each_with_its_run(self):
         many = [decided(number) for number in (2000, 1, 5)]
         link = "[run](/runs?q[0]=tag:dagster/run_key=clicks:1:"
-        assert decisions(many, NOW) == (
-            "|when\u00a0(UTC)|decided||\n|-|-|-|\n"
-            f"|07:59|scale to 4: R is 0.95 |{link}1)|\n"
-            f"|07:55|scale to 4: R is 0.95 |{link}5)|\n"
-            f"|01-13 22:40|scale to 4: R is 0.95 |{link}2000)|"
+        assert happened(many, [], NOW) == (
+            "|when\u00a0(UTC)|who|what and why||\n|-|-|-|-|\n"
+            f"|07:59|autoscaler |scale to 4: R is 0.95 |{link}1)|\n"
+            f"|07:55|autoscaler |scale to 4: R is 0.95 |{link}5)|\n"
+            f"|01-13 22:40|autoscaler |scale to 4: R is 0.95 |{link}2000)|"
         )
 
     def test_no_more_than_ten(self):
-        text = decisions([decided(n, reason="", run_key="k") for n in range(15)], NOW)
+        text = happened([decided(n, reason="", run_key="k") for n in range(15)], [], NOW)
         assert text.count("[run]") == 10
-        assert text.startswith("|when\u00a0(UTC)|decided||\n|-|-|-|\n|08:00|")
+        assert text.startswith("|when\u00a0(UTC)|who|what and why||\n|-|-|-|-|\n|08:00|")
 
     def test_no_more_than_there_is_room_for(self):
-        text = decisions([decided(n, reason="x" * 200) for n in range(10)], NOW)
+        text = happened([decided(n, reason="x" * 200) for n in range(10)], [], NOW)
         shown = text.count("[run]")
         assert 3 < shown < 10
         assert text.endswith(f"|\n\nand {10 - shown} more of the last 10")
 
+    def test_what_people_did_is_there_too_with_who_and_why(self):
+        done = [
+            operated(2),
+            operated(3, by="schedule maintenance", reason="", outcome=""),
+            operated(4, failed=True, outcome="stale", reason=""),
+        ]
+        text = happened([decided(1), decided(9)], done, NOW)
+        assert text.splitlines()[3:6] == [
+            "|07:58|ana |rescale: 4 \u2192 2 executors (keep small) |[run](/runs/00000002)|",
+            "|07:57|schedule maintenance |rescale: done |[run](/runs/00000003)|",
+            "|07:56|ana |rescale: failed: stale |[run](/runs/00000004)|",
+        ]
+
+    def test_what_came_of_a_decision_stands_beside_it(self):
+        run = operated(1, run_key="clicks:1:1", outcome="1 \u2192 4 executors")
+        text = happened([decided(1)], [run], NOW)
+        assert text.count("[run]") == 1
+        assert "|autoscaler |scale to 4, 1 \u2192 4 executors: R is 0.95 |" in text
+        failed = happened([decided(1)], [replace(run, failed=True)], NOW)
+        assert "|scale to 4, failed: 1 \u2192 4 executors: R is 0.95 |" in failed
+        restart = happened([decided(1, decision="restart")], [], NOW)
+        assert "|recovery |restart: R is 0.95 |" in restart
+
     def test_a_run_is_found_by_any_key(self):
-        text = decisions([decided(1, run_key="a b)|c:1:2")], NOW)
+        text = happened([decided(1, run_key="a b)|c:1:2")], [], NOW)
         assert "(/runs?q[0]=tag:dagster/run_key=a%20b%29%7Cc:1:2)" in text
 
 
@@ -344,7 +387,7 @@ def test_the_executors_are_a_small_table_whatever_they_are_called(told):
 
 @given(st.lists(st.builds(Decided, st.floats(0, 1e10), tricky, tricky, tricky), max_size=12))
 def test_the_decisions_are_a_small_table_whatever_they_say(many):
-    text = decisions(many, NOW)
+    text = happened(many, [], NOW)
     assert len(text) < 1000
     if not many:
         return
@@ -355,5 +398,5 @@ def test_the_decisions_are_a_small_table_whatever_they_say(many):
         texts, kinds = written(text.partition("\n\n")[0])
         assert "table_open" in kinds
         assert not kinds & {"paragraph_open", "html_inline", "em_open", "code_inline", "image"}
-        assert set(texts[5::3]) == {"run"}
-        assert texts[3] == clock(newest.at, NOW)
+        assert set(texts[7::4]) == {"run"}
+        assert texts[4] == clock(newest.at, NOW)

@@ -157,7 +157,7 @@ class TestEvents:
         deployed.passing(3, clock)
         fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
         (event,) = fresh.tick().told()
-        assert event.metadata["decisions"].value.count("[run](") == 4
+        assert event.metadata["what happened"].value.count("[run](") == 4
         assert "R 2.5 (red)" in event.metadata["last hours"].value
 
 
@@ -262,7 +262,7 @@ class TestWhatOverviewShows:
             assert shown == {
                 name: value
                 for name, value in told.items()
-                if name in ("state", "behind", "last hours", "executors", "decisions")
+                if name in ("state", "behind", "last hours", "executors", "what happened")
             }
             assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
         clock[0] += 600

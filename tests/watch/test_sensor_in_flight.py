@@ -16,7 +16,7 @@ from dagster._core.remote_origin import (
 from dagster_sparkscale import in_flight
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import OUTCOME_TAG, PREFIX
 from dagster_sparkscale.operations import Streams
 from tests.fakes import scaled
 from tests.watch.deployment import STREAM, Deployment, overload
@@ -190,6 +190,7 @@ class TestOperationsInFlight:
         result = deployed.by_hand("stop", stream="clicks")
         run = deployed.instance.get_run_by_id(result.run_id)
         wanted = Streams([STREAM], "spark_cluster").tags("clicks", "stop")
+        wanted[OUTCOME_TAG] = "driver 1 was running and is stopped now"
         assert {k: v for k, v in run.tags.items() if k.startswith(PREFIX)} == wanted
 
     def test_a_run_copied_from_one_of_another_stream_is_tagged_anew(self):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from dagster_sparkscale.markdown import escaped, fitted, shortened
+from dagster_sparkscale.markdown import ARROW, escaped, fitted, shortened
 from dagster_sparkscale.quantities import DASH, counted
 from dagster_sparkscale.watch.fleet.behind import in_a_cell
 from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, worst_first
@@ -101,8 +101,6 @@ def executors(row: Row) -> str:
 
 
 _UNBROKEN = "\u00a0"
-ARROW = "\u2192"
-"""The arrow on a page, as a browser may end a line within `->`."""
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
 

@@ -30,6 +30,7 @@ from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, headline
 from dagster_sparkscale.watch.memory import Reported, StreamMemory
 from dagster_sparkscale.watch.page import overview
 from dagster_sparkscale.watch.page.occasions import late_from, lesser, occasion, said
+from dagster_sparkscale.watch.page.operated import news_of
 from dagster_sparkscale.watch.page.picture import picture
 from dagster_sparkscale.watch.page.recent import Recent
 
@@ -60,7 +61,7 @@ def events_of(
     """
     stream = assessment.situation.stream
     memory.advanced |= bool(minute.input_rate)
-    now = _said_now(capabilities, assessment, row, minute, memory)
+    now = _said_now(capabilities, assessment, row, minute, memory, recent)
     checks = list(changed_checks(assessment, memory, now))
     yield from checks
     failing = [f"{name} {outcome}" for name, outcome in memory.checks.items() if _failed(outcome)]
@@ -102,6 +103,7 @@ def _said_now(
     row: Row,
     minute: Minute,
     memory: StreamMemory,
+    recent: Recent,
 ) -> Reported:
     """What an event of now would say, but for the checks."""
     stream = assessment.situation.stream
@@ -112,6 +114,8 @@ def _said_now(
         steering = before  # it is not known what steers it: nothing has ended
     if steering or before:
         news["steering"] = steering or "nothing steers it any more"
+    if done := news_of(recent.operated):
+        news["operated"] = done
     return said(
         *(memory.told, minute, headline(row), late_from(max_lag, stream.batch_interval)), news
     )
@@ -171,7 +175,7 @@ def _metadata(
             "last hours": picture(recent.buckets),
             "executors": overview.executors(executors),
             **capabilities.sections(situation),
-            "decisions": overview.decisions(recent.decided, row.seen_at),
+            "what happened": overview.happened(recent.decided, recent.operated, row.seen_at),
         }
     # Dagster orders plots by their labels, so these begin with a number.
     numbers = {

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.markdown import INLINE, clock, escaped, fitted, fitting, table
+from dagster_sparkscale.markdown import ARROW, INLINE, clock, escaped, fitted, fitting, table
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.quantities import DASH, counted
 from dagster_sparkscale.watch.fleet.behind import in_a_cell
 from dagster_sparkscale.watch.fleet.rows import Row
-from dagster_sparkscale.watch.fleet.text import ARROW
 from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, lasting, verdict
 
 DECISIONS = 10
@@ -27,6 +26,10 @@ _FAILING = 220
 _URL = 120
 _REASON = 120
 _HOST = 100
+_WHO = 30
+
+AUTOSCALER, RECOVERY = "autoscaler", "recovery"
+"""The parts of the sensor that decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,34 @@ class Decided:
     reason: str
     run_key: str
     """The key by which the run is found that carried it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """A run of an operation that is over."""
+
+    at: float
+    """When it ended, seconds since the epoch."""
+    stream: str
+    operation: str
+    by: str
+    """The person or schedule that has asked for it, as far as Dagster knows."""
+    reason: str
+    """Empty: none was given."""
+    outcome: str
+    """What it came to, in short; empty: it was cut off, or is of an older release."""
+    failed: bool
+    run_id: str
+    run_key: str = ""
+    """The key by which a sensor has asked for it; empty: none has."""
+
+    @property
+    def line(self) -> str:
+        """What it came to, in a line."""
+        ending = "failed" if self.failed else "done"
+        came = f"{ending}: {self.outcome}" if self.failed and self.outcome else self.outcome
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.operation}: {came or ending}{why}"
 
 
 def sentence(row: Row, minimum: int) -> str:
@@ -120,15 +151,34 @@ def executors(registered: Sequence[Executor]) -> str:
     return fitting("executors|host|tasks of cores", lines, "hosts")
 
 
-def decisions(decided: Iterable[Decided], now: float) -> str:
-    """The last decisions other than to hold, the newest first, with their runs."""
-    lines = []
-    for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
-        when = clock(each.at, now)
-        run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
-        what = f"{each.decision}: {each.reason}".replace("->", ARROW)
-        lines.append(f"|{when}|{fitted(what, _REASON)} |{run}|")
-    return fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
+def happened(decided: Iterable[Decided], operated: Iterable[Operated], now: float) -> str:
+    """What was done to the stream, the newest first, by whom and why, with the runs.
+
+    Decisions other than to hold, and what people and schedules have asked for, failures included.
+    """
+    runs = {each.run_key: each for each in operated if each.run_key}
+    lines: list[tuple[float, str, str, str]] = []
+    for each in decided:
+        link = f"/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')}"
+        who = RECOVERY if each.decision.startswith("restart") else AUTOSCALER
+        run = runs.get(each.run_key)
+        came = ""
+        if run is not None and run.outcome:
+            came = f", {'failed: ' if run.failed else ''}{run.outcome}"
+        lines.append((each.at, who, f"{each.decision}{came}: {each.reason}", link))
+    for run in operated:
+        if not run.run_key:
+            lines.append((run.at, run.by, run.line, f"/runs/{run.run_id}"))
+    latest = sorted(lines, key=lambda line: -line[0])[:DECISIONS]
+    return fitting(
+        "when\u00a0(UTC)|who|what and why|",
+        [
+            f"|{clock(at, now)}|{fitted(who, _WHO)} "
+            f"|{fitted(what.replace('->', ARROW), _REASON)} |[run]({link})|"
+            for at, who, what, link in latest
+        ],
+        f"of the last {len(latest)}",
+    )
 
 
 def _host(name: str) -> str:

@@ -6,7 +6,7 @@ they are read back from the event log, a few streams a tick.
 
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dagster import AssetKey, DagsterInstance
@@ -15,7 +15,7 @@ from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.minutes import Minute, merged
 from dagster_sparkscale.operations import run_key
 from dagster_sparkscale.watch.memory import StreamMemory
-from dagster_sparkscale.watch.page.overview import DECISIONS, Decided
+from dagster_sparkscale.watch.page.overview import DECISIONS, Decided, Operated
 from dagster_sparkscale.watch.page.picture import Buckets
 
 EVENTS = 60
@@ -33,6 +33,8 @@ class Recent:
     seen_at: int = 0
     """When its last minute was, seconds since the epoch."""
     decided: deque[Decided] = field(default_factory=lambda: deque(maxlen=DECISIONS))
+    operated: Sequence[Operated] = ()
+    """The last operations on it that are over, in order."""
 
     def add(self, minute: Minute) -> None:
         """Remember what was seen in a minute, later than those before."""

@@ -1,0 +1,103 @@
+"""The operations that are over, of all streams of a cluster: one query of Dagster's runs a tick."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterInstance
+
+from dagster_sparkscale.names import BY_TAG, CLUSTER_TAG, OPERATION_TAG, OUTCOME_TAG, STREAM_TAG
+from dagster_sparkscale.private_dagster import RUN_KEY_TAG, SCHEDULE_NAME_TAG
+from dagster_sparkscale.watch.page.overview import DECISIONS, Operated
+
+SINCE = 6 * 3600.0
+"""Seconds for which operations are read back, as long as the picture is."""
+AGAIN = 120.0
+"""Seconds that are read again: the end of a run may be stored after a later one's."""
+MOST = 500
+"""Runs that are read at once, the newest."""
+LAUNCHPAD = "by hand"
+"""The person behind a run of the UI: Dagster itself knows no users."""
+
+_OVER = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+@dataclass
+class RecentOperations:
+    """What the process of the sensor remembers of them."""
+
+    cluster_key: str
+    _by_stream: dict[str, deque[Operated]] = field(default_factory=dict)
+    _read_at: float | None = None
+
+    def read_on(self, instance: DagsterInstance, now: float) -> None:
+        """Read what has ended since the last time.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        since = now - SINCE if self._read_at is None else min(now, self._read_at) - AGAIN
+        for each in ended(instance, self.cluster_key, since):
+            known = self._by_stream.setdefault(each.stream, deque(maxlen=DECISIONS))
+            if each.run_id not in {one.run_id for one in known}:
+                known.append(each)
+        self._read_at = now
+
+    def of(self, stream: str) -> Sequence[Operated]:
+        """The last operations on a stream, in the order in which they ended."""
+        return tuple(self._by_stream.get(stream, ()))
+
+
+def ended(instance: DagsterInstance, cluster_key: str, since: float) -> list[Operated]:
+    """The operations that have ended since then, seconds since the epoch, in order."""
+    records = instance.get_run_records(
+        dg.RunsFilter(
+            statuses=list(_OVER),
+            tags={CLUSTER_TAG: cluster_key},
+            updated_after=datetime.fromtimestamp(since, UTC),
+        ),
+        limit=MOST,
+    )
+    found = [each for record in records if (each := _operated(record)) is not None]
+    return sorted(found, key=lambda each: each.at)
+
+
+def news_of(operated: Iterable[Operated]) -> str:
+    """What people, schedules or a failure have last done to a stream, in a line; empty: nothing.
+    What the autoscaler has done shows by itself."""
+    notable = [each for each in operated if each.failed or not each.run_key]
+    return f"{notable[-1].by}: {notable[-1].line}" if notable else ""
+
+
+def _operated(record: dg.RunRecord) -> Operated | None:
+    run = record.dagster_run
+    stream, operation = run.tags.get(STREAM_TAG), run.tags.get(OPERATION_TAG)
+    if stream is None or operation is None:
+        return None
+    reason = _reason(run.run_config)
+    schedule = run.tags.get(SCHEDULE_NAME_TAG)
+    by = run.tags.get(BY_TAG) or (f"schedule {schedule}" if schedule else LAUNCHPAD)
+    return Operated(
+        at=record.end_time or record.update_timestamp.timestamp(),
+        stream=stream,
+        operation=operation,
+        by=by,
+        reason="" if reason.startswith("by hand") else reason,
+        outcome=run.tags.get(OUTCOME_TAG, ""),
+        failed=run.status is not dg.DagsterRunStatus.SUCCESS,
+        run_id=run.run_id,
+        run_key=run.tags.get(RUN_KEY_TAG, ""),
+    )
+
+
+def _reason(run_config: Mapping[str, Any]) -> str:
+    """The reason in the config of the one op of an operation."""
+    ops = run_config.get("ops")
+    for op in ops.values() if isinstance(ops, Mapping) else ():
+        config = op.get("config") if isinstance(op, Mapping) else None
+        if isinstance(config, Mapping) and isinstance(config.get("reason"), str):
+            return str(config["reason"])
+    return ""

@@ -1,0 +1,92 @@
+"""What people did stands on a stream's page, and in the list of runs."""
+
+import time
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG
+from dagster_sparkscale.operation import IN_SHORT, in_short
+from dagster_sparkscale.watch.page.operated import RecentOperations, ended, news_of
+from tests.fakes import scaled
+from tests.watch.deployment import Deployment
+
+
+@pytest.fixture
+def deployed() -> Deployment:
+    deployed = Deployment([scaled("clicks", max_executors=10)])
+    job = deployed.defs.resolve_implicit_global_asset_job_def()
+    asset = dg.AssetKey("clicks")
+    assert job.execute_in_process(instance=deployed.instance, asset_selection=[asset]).success
+    deployed.tick()
+    return deployed
+
+
+def shown(deployed: Deployment) -> str:
+    deployed.tick()
+    latest = deployed.instance.get_latest_materialization_event(dg.AssetKey("clicks"))
+    assert latest is not None and latest.asset_materialization is not None
+    return str(latest.asset_materialization.metadata["what happened"].value)
+
+
+def runs(deployed: Deployment) -> list[dg.DagsterRun]:
+    return list(deployed.instance.get_runs())
+
+
+def test_a_rescale_by_hand_is_on_the_page_with_its_reason_and_in_the_list_of_runs(deployed):
+    deployed.by_hand("rescale", stream="clicks", target=3, reason="keep small tonight")
+    (run,) = [each for each in runs(deployed) if each.job_name == "rescale"]
+    assert run.tags[OUTCOME_TAG].startswith("1 \u2192 3 executors, target 3: ")
+    text = shown(deployed)
+    assert "|by hand |rescale: 1 \u2192 3 executors, target 3: " in text
+    assert "\\(keep small tonight\\)" in text or "(keep small tonight)" in text
+    assert f"[run](/runs/{run.run_id})" in text
+
+
+def test_what_was_refused_is_there_too_and_says_why(deployed):
+    assert not deployed.by_hand("rescale", stream="clicks", target=99).success
+    (run,) = [each for each in runs(deployed) if each.job_name == "rescale"]
+    assert "99" in run.tags[OUTCOME_TAG]
+    assert "|by hand |rescale: failed: " in shown(deployed)
+
+
+def test_a_start_is_there_and_a_stop(deployed):
+    assert "start: started driver 1" in shown(deployed)
+    deployed.by_hand("stop", stream="clicks", reason="cleanup")
+    text = shown(deployed)
+    assert "|by hand |stop: " in text
+    assert "cleanup" in text
+
+
+def test_each_is_read_once_and_no_more_than_is_shown(deployed):
+    recent = RecentOperations("spark_cluster")
+    for number in range(12):
+        deployed.by_hand("rescale", stream="clicks", target=1 + number % 2)
+    now = time.time()
+    recent.read_on(deployed.instance, now)
+    recent.read_on(deployed.instance, now)
+    assert len(recent.of("clicks")) == 10
+    assert recent.of("orders") == ()
+    assert RecentOperations("other").of("clicks") == ()
+    assert ended(deployed.instance, "other", 0.0) == []
+
+
+def test_who_asked_in_a_terminal_is_named(deployed):
+    job = deployed.defs.resolve_job_def("rescale")
+    job.execute_in_process(
+        run_config={"ops": {"rescale": {"config": {"stream": "clicks", "target": 2}}}},
+        tags={BY_TAG: "ana"},
+        instance=deployed.instance,
+    )
+    assert "|ana |rescale: " in shown(deployed)
+
+
+def test_what_the_autoscaler_did_is_no_news_by_itself(deployed):
+    assert news_of([]) == ""
+    found = ended(deployed.instance, "spark_cluster", 0.0)
+    assert news_of(found).startswith("by hand: start: started driver 1")
+
+
+def test_an_outcome_is_short_and_has_an_arrow_that_does_not_break():
+    assert in_short("1 -> 4: reached") == "1 \u2192 4: reached"
+    assert len(in_short("x" * 200)) == IN_SHORT
