@@ -49,7 +49,10 @@ class RatioPolicy(AutoscalePolicy):
     """
 
     scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
+    """R from which on executors are added."""
+
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
+    """R down from which one executor is removed."""
 
     _order = (*AutoscalePolicy._order, ("scale_up_ratio", "above", "scale_down_ratio"))
 

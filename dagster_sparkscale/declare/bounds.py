@@ -12,9 +12,11 @@ class Bounds:
     """Between which numbers of executors a stream really can move."""
 
     minimum: int
+    """Fewest executors."""
     maximum: int | None
-    """None: whatever the cluster has."""
+    """Most executors. None: whatever the cluster has."""
     initial: int
+    """Executors that a new driver begins with."""
     note: str | None = None
     """Why `maximum` is not the number that was declared, for people to read."""
     minimum_note: str | None = None

@@ -25,6 +25,7 @@ class Hold:
     operation: ClassVar[str | None] = None
 
     reason: str
+    """Why, for a person to read."""
     pinned: bool = False
     """The policy would have scaled up, but the stream is at its maximum already."""
     broken: bool = False
@@ -43,7 +44,9 @@ class ScaleTo:
     operation: ClassVar[str | None] = "rescale"
 
     target: int
+    """Executors that the driver is to have."""
     reason: str
+    """Why, for a person to read."""
     not_again_for: float = field(default=0.0, repr=False)
     """Seconds for which no more than `target` is asked for again by itself, as more did not help;
     0: the next decision is free."""

@@ -71,6 +71,7 @@ class KeyGroups:
     """
 
     count: int
+    """How many key groups there are."""
 
     def __post_init__(self) -> None:
         count = self.count

@@ -42,7 +42,10 @@ class ReceiverCount(Declaration):
     limits declared for them, or fall behind a source that tells, with executors that keep up."""
 
     scale_up_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.9
+    """The share of what its receivers can take from which on there are more of them."""
+
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.6
+    """The share of what fewer receivers could take down from which there are fewer."""
 
     step: Count = 1
     """Most receivers that are added or taken away at a time."""

@@ -62,8 +62,13 @@ class Stream(Declaration):
     latency you want where the trigger has no interval."""
 
     executor_cores: Count = 1
+    """Cores of an executor."""
+
     executor_memory: Memory = "1g"
+    """Memory of an executor, as Spark has it: `"512m"`, `"4g"`."""
+
     driver_memory: Memory = "1g"
+    """Memory of the driver, likewise."""
 
     spark_conf: Settings = Field(default_factory=dict, repr=False)
     """Further Spark settings. They reach the driver in a file only its user can read."""
@@ -117,14 +122,31 @@ class Stream(Declaration):
 
     # What any Dagster asset has.
     description: str | None = None
+    """The asset's description."""
+
     key_prefix: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Parts of the asset's key in front of its name."""
+
     deps: tuple[Any, ...] = ()
+    """Assets that the stream reads."""
+
     group: str | None = None
+    """The asset's group."""
+
     owners: tuple[str, ...] = ()
+    """The asset's owners."""
+
     tags: Mapping[str, str] = Field(default_factory=dict)
+    """The asset's tags."""
+
     kinds: frozenset[str] = frozenset()
+    """Kinds of the asset, besides those that every stream has."""
+
     automation_condition: Any = None
+    """The asset's automation condition."""
+
     metadata: Mapping[str, Any] = Field(default_factory=dict)
+    """Further metadata of the asset's definition."""
 
     @field_validator("name")
     @classmethod

@@ -44,6 +44,7 @@ class Minute:
     state: str = "unknown"
     """`running`, `starting`, `failed`, `stopped`, `unknown` or `not started`."""
     epoch: int | None = None
+    """The driver's number."""
     ratio: float | None = None
     """R of the worst query: mean processing time of its batches / batch interval."""
     overdue: float | None = None
@@ -55,7 +56,9 @@ class Minute:
     requested: int | None = None
     """Executors asked of the cluster manager."""
     processing_ms: float | None = None
+    """Milliseconds that a batch took, in the mean."""
     scheduling_ms: float | None = None
+    """Milliseconds that a batch of a DStream waited, in the mean."""
     input_rate: float | None = None
     """Records per second."""
     processed_rate: float | None = None
@@ -69,6 +72,7 @@ class Minute:
     failed: int | None = None
     """Batches of the evaluation window that failed."""
     shards: int | None = None
+    """Shards that the sources read."""
     decision: str | None = None
     """What was decided, as `scale to 3`; None: to hold."""
     reason: str | None = None

@@ -1,15 +1,18 @@
 """The documentation site, which `make docs` builds: what its own strictness does not see."""
 
+import dataclasses
 import re
 from collections import Counter
 from html.parser import HTMLParser
 
+import griffe
 import markdown
 import pytest
 from markdown_it import MarkdownIt
 
 import dagster_sparkscale
 from dagster_sparkscale import ClusterManager
+from dev.doc_fields import Fields
 from dev.doc_links import repository_file
 from tests.docs.pages import PAGES, ROOT, tables, text
 
@@ -107,3 +110,50 @@ def test_the_glossary_has_words_of_the_vocabulary() -> None:
 
     assert set(words("docs/glossary.md")) - set(words("docs/vocabulary.md")) == NOT_OF_THE_CODE
     assert len(words("docs/glossary.md")) == len(set(words("docs/glossary.md")))
+
+
+@pytest.fixture(scope="module")
+def package() -> griffe.Module:
+    """The package as the site reads it."""
+    extensions = griffe.load_extensions(Fields)
+    loaded = griffe.load("dagster_sparkscale", search_paths=[ROOT], extensions=extensions)
+    assert isinstance(loaded, griffe.Module)
+    return loaded
+
+
+def field(package: griffe.Module, path: str) -> tuple[str, str, str]:
+    """The type, the default and the docstring of a field."""
+    attribute = package[path]
+    return str(attribute.annotation), str(attribute.value), attribute.docstring.value
+
+
+def test_a_field_is_shown_with_its_type_its_default_and_what_it_is(package: griffe.Module) -> None:
+    policy = "autoscale.ratio.RatioPolicy.scale_up_ratio"
+    assert field(package, policy) == ("Number", "0.9", "R from which on executors are added.")
+    kind, default, what = field(package, "clusters.local.LocalCluster.workers")
+    assert (kind, default, what) == ("int", "2", "Number of workers.")
+    settings = "clusters.spark_cluster.SparkCluster.spark_conf"
+    assert field(package, settings)[:2] == ("dict[str, str]", "dict()")
+    component = field(package, "components.spark_streams.SparkStreams.autoscaler_running")
+    assert component[1:] == (
+        "True",
+        "Whether the sensor runs as soon as the code location is loaded.",
+    )
+
+
+@pytest.mark.parametrize("name", sorted(dagster_sparkscale._HOMES))
+def test_every_field_of_a_public_class_says_what_it_is(package: griffe.Module, name: str) -> None:
+    """By its docstring, or among the class's arguments. `kind` only tells two classes apart."""
+    public = getattr(dagster_sparkscale, name)
+    declared = set(getattr(public, "model_fields", ()))
+    if dataclasses.is_dataclass(public):
+        declared |= {each.name for each in dataclasses.fields(public)}
+    read = package[f"{dagster_sparkscale._HOMES[name]}.{name}"]
+    told = read.docstring.value if read.docstring else ""
+    silent = [
+        own
+        for own in read.members.keys() & declared - {"kind"}
+        if not own.startswith("_") and not read.members[own].has_docstring
+        if f"\n    {own}: " not in told
+    ]
+    assert silent == []

@@ -72,7 +72,9 @@ class Alert:
     """What is told of an occurrence."""
 
     status: Literal["problem", "resolved"]
+    """Whether the problem begins, or is over."""
     occurrence: Occurrence
+    """The problem: of which stream, which one, since when, and what is said of it."""
     at: FiniteFloat
     """When it was decided to tell it, seconds since the epoch."""
 
