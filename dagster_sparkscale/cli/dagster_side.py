@@ -21,6 +21,8 @@ from dagster_sparkscale.cli.private_dagster import (
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.names import scoped
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.watch.memory import Memory
 
 LATE = 300.0
 """Seconds without a tick after which a sensor is not at work; one comes every minute."""
@@ -105,6 +107,17 @@ def last_tick(instance: dg.DagsterInstance, deployed: Deployed) -> float | None:
     _, state = _sensor(instance, deployed)
     data = None if state is None else state.instigator_data
     return data.last_tick_timestamp if isinstance(data, SensorInstigatorData) else None
+
+
+def pending_minutes(
+    instance: dg.DagsterInstance, deployed: Deployed
+) -> dict[str, Sequence[Minute]]:
+    """The minutes that the autoscaler of a cluster has seen and not told Dagster of, by stream."""
+    _, state = _sensor(instance, deployed)
+    data = None if state is None else state.instigator_data
+    if not isinstance(data, SensorInstigatorData):
+        return {}
+    return {name: each.minutes for name, each in Memory.load(data.cursor).streams.items()}
 
 
 def _ticking(

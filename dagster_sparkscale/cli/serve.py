@@ -1,4 +1,4 @@
-"""`serve`: metrics of all streams over HTTP, for Prometheus."""
+"""`serve`: pages of all streams in a browser, and their metrics for Prometheus, over HTTP."""
 
 import time
 from contextlib import ExitStack, suppress
@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 
 from dagster_sparkscale.capabilities import CAPABILITIES
-from dagster_sparkscale.cli.dagster_side import home, last_tick
+from dagster_sparkscale.cli.dagster_side import home, last_tick, pending_minutes
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.serve.event_log import EventLog
 from dagster_sparkscale.serve.fleet import Fleet, Watched
 from dagster_sparkscale.serve.http import Server, is_loopback, read_token_file
+from dagster_sparkscale.serve.page.site import Site
 
 LISTEN = "127.0.0.1:9464"
 """The port that OpenTelemetry's exporter for Prometheus has by default."""
@@ -38,9 +39,25 @@ LISTEN = "127.0.0.1:9464"
     default=15.0,
     help="Between two looks at the agents, however often metrics are asked for. Default: 15.",
 )
+@click.option(
+    "--dagster-url",
+    metavar="URL",
+    default="",
+    help="Of Dagster's UI, as people's browsers reach it: the pages link to it.",
+)
 @on_a_target
-def serve(where: Target, listen: str, token_file: Path | None, prefix: str, every: float) -> None:
-    """Serve metrics of all streams for Prometheus, until interrupted. Changes nothing."""
+def serve(
+    where: Target,
+    listen: str,
+    token_file: Path | None,
+    prefix: str,
+    every: float,
+    dagster_url: str,
+) -> None:
+    """Serve a live page of all streams, and metrics for Prometheus, until interrupted.
+
+    Changes nothing.
+    """
     if find_spec("prometheus_client") is None:
         raise click.ClickException(
             "needs prometheus-client: `pip install 'dagster-sparkscale[metrics]'`"
@@ -61,6 +78,10 @@ def serve(where: Target, listen: str, token_file: Path | None, prefix: str, ever
             f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
             param_hint="--prefix",
         )
+    if dagster_url and not dagster_url.startswith(("http://", "https://")):
+        raise click.BadParameter(
+            f'{dagster_url!r}: must begin with "http://" or "https://"', param_hint="--dagster-url"
+        )
     began = time.time()
     without = home()
     if without.wrong:
@@ -71,20 +92,29 @@ def serve(where: Target, listen: str, token_file: Path | None, prefix: str, ever
                 *(each.owner, each.streams, stack.enter_context(each.cluster())),
                 last_tick=partial(last_tick, deployed=each),
                 log=EventLog(began),
+                pending=partial(pending_minutes, deployed=each),
             )
             for each in where.load()
         ]
+        instance = None if without.wrong else instance_of_home
         fleet = Fleet(
-            *(clusters, CAPABILITIES, None if without.wrong else instance_of_home, every),
+            *(clusters, CAPABILITIES, instance, every),
             report=lambda why: click.echo(f"the event log can't be read: {why}", err=True),
         )
         try:
-            server = Server(address, fleet.samples, token_file=token_file, prefix=prefix)
+            server = Server(
+                *(address, fleet.samples),
+                token_file=token_file,
+                prefix=prefix,
+                site=Site(fleet, instance, dagster_url.rstrip("/")),
+            )
         except OSError as error:
             raise click.ClickException(f"--listen {listen}: {error.strerror or error}") from None
         with server, suppress(KeyboardInterrupt):
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            # The first line was this one before there were pages: programs may read it.
             click.echo(f"http://{host}:{server.server_port}{prefix}/metrics")
+            click.echo(f"http://{host}:{server.server_port}{prefix}/")
             server.serve_forever()
 
 

@@ -52,7 +52,18 @@ class ScaleTo:
     0: the next decision is free."""
 
     def __str__(self) -> str:
-        return f"scale to {self.target}"
+        return f"{_SCALE_TO}{self.target}"
+
+
+_SCALE_TO = "scale to "
+
+
+def target_of(decision: str | None) -> int | None:
+    """The target of a `ScaleTo`, by the text of it that a minute has stored; None: it is none."""
+    if decision is None or not decision.startswith(_SCALE_TO):
+        return None
+    number = decision.removeprefix(_SCALE_TO)
+    return int(number) if number.isascii() and number.isdigit() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dagster import DagsterInstance
 
@@ -12,6 +12,7 @@ from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.driver.metrics.exposition import Sample, sample
 from dagster_sparkscale.in_flight import InFlight, in_flight
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.serve.event_log import EventLog
 from dagster_sparkscale.serve.metrics import (
@@ -19,13 +20,15 @@ from dagster_sparkscale.serve.metrics import (
     LOOK_SECONDS,
     LOOKED,
     TICK,
+    learns,
     of_budget,
     of_stream,
     of_tallies,
 )
 from dagster_sparkscale.serve.tally import Tally
-from dagster_sparkscale.watch.assess import assess_or_say_why
+from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.fleet.rows import Row, row, worst_first
 from dagster_sparkscale.watch.sighting import of_another
 
 LOOKING = 5.0
@@ -51,7 +54,36 @@ class Watched:
     last_tick: Callable[[DagsterInstance], float | None]
     """When the autoscaler last ticked, seconds since the epoch; None: it has not."""
     log: EventLog
+    pending: Callable[[DagsterInstance], Mapping[str, Sequence[Minute]]] = lambda _: {}
+    """The minutes of each stream that its autoscaler has seen and that are no event yet."""
     collector: Collector = field(default_factory=Collector)
+
+
+@dataclass(frozen=True)
+class ClusterLook:
+    """What a look at one cluster has brought."""
+
+    watched: Watched
+    at: float
+    """When, seconds since the epoch."""
+    rows: Sequence[Row]
+    """The streams, the worst first."""
+    assessments: Mapping[str, Assessment]
+    """Of each stream, by its name."""
+    samples: Sequence[Sample]
+    fault: str = ""
+    """Why Dagster's event log could not be read; empty: it was."""
+    ticked_at: float | None = None
+    """When its autoscaler last ticked; None: it has not, or that is not known."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at all clusters has brought."""
+
+    number: int
+    """Tells it from the looks before."""
+    clusters: Sequence[ClusterLook]
 
 
 class Fleet:
@@ -77,9 +109,21 @@ class Fleet:
         self._lock = threading.Lock()
         self._looked: float | None = None
         """When the last look began, by `time.monotonic()`."""
-        self._samples: list[Sample] = []
+        self._found = Look(0, ())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
 
     def samples(self) -> list[Sample]:
+        """The metrics of `look`.
+
+        Raises:
+            Busy: a look goes on, as the cluster manager does not answer.
+        """
+        return [each for cluster in self.look().clusters for each in cluster.samples]
+
+    def look(self) -> Look:
         """What the last look has brought, after another look where that was too long ago.
 
         Raises:
@@ -90,29 +134,30 @@ class Fleet:
         try:
             began = time.monotonic()
             if self._looked is None or began - self._looked >= self._every:
-                self._samples, self._looked = self._look(), began
-            return self._samples
+                self._found, self._looked = Look(self._found.number + 1, self._look()), began
+            return self._found
         finally:
             self._lock.release()
 
-    def _look(self) -> list[Sample]:
-        until, found = time.monotonic() + LOOKING, list[Sample]()
+    def _look(self) -> list[ClusterLook]:
+        until, found = time.monotonic() + LOOKING, list[ClusterLook]()
         for number, watched in enumerate(self._clusters):
             left = max(0.5, until - time.monotonic()) / (len(self._clusters) - number)
-            found += self._look_at(watched, left)
+            found.append(self._look_at(watched, left))
         return found
 
-    def _look_at(self, watched: Watched, deadline: float) -> list[Sample]:
+    def _look_at(self, watched: Watched, deadline: float) -> ClusterLook:
         streams, owner, now, began = watched.streams, watched.owner, time.time(), time.monotonic()
         sightings = watched.collector.collect(watched.cluster, streams, deadline=deadline)
         took = time.monotonic() - began
-        busy, tallies, tick, read = self._of_dagster(watched, now)
+        busy, tallies, tick, fault = self._of_dagster(watched, now)
+        operations = {name: str(run) for name, run in busy.items()}
         assessments = [
             assess_or_say_why(
                 *(stream, of_another(sightings[stream.name], stream, owner)),
                 capabilities=self._capabilities,
                 now=now,
-                operation=str(busy[stream.name]) if stream.name in busy else None,
+                operation=operations.get(stream.name),
             )
             for stream in streams
         ]
@@ -123,16 +168,23 @@ class Fleet:
         found += sample(TICK, tick, cluster=owner)
         found += sample(LOOKED, now, cluster=owner)
         found += sample(LOOK_SECONDS, took, cluster=owner)
-        found += sample(LOG_READ, int(read), cluster=owner)
-        return found
+        found += sample(LOG_READ, int(not fault), cluster=owner)
+        return ClusterLook(
+            *(watched, now),
+            rows=worst_first(_row(each, operations.get(each.stream)) for each in assessments),
+            assessments={each.stream: each for each in assessments},
+            samples=found,
+            fault=fault,
+            ticked_at=tick,
+        )
 
     def _of_dagster(
         self, watched: Watched, now: float
-    ) -> tuple[dict[str, InFlight], dict[str, Tally], float | None, bool]:
-        """The operations in flight, the sums of the event log, the last tick, and whether that
-        could be read."""
+    ) -> tuple[dict[str, InFlight], dict[str, Tally], float | None, str]:
+        """The operations in flight, the sums of the event log, the last tick, and why that could
+        not be read; empty: it could."""
         if self._instance is None:
-            return {}, {}, None, False
+            return {}, {}, None, "there is no DAGSTER_HOME whose instance could be read"
         try:
             with self._instance() as instance:
                 key = watched.streams.cluster_key
@@ -141,8 +193,20 @@ class Fleet:
                     dict(in_flight(instance, key, watched.cluster, now)),
                     dict(watched.log.read_on(instance, [*watched.streams], now, share)),
                     watched.last_tick(instance),
-                    True,
+                    "",
                 )
         except Exception as error:  # of whatever database it has: agents are told of all the same
-            self._report(f"{watched.owner}: {type(error).__name__}: {error}")
-            return {}, {}, None, False
+            fault = f"{type(error).__name__}: {error}"
+            self._report(f"{watched.owner}: {fault}")
+            return {}, {}, None, fault
+
+
+def _row(assessment: Assessment, operation: str | None) -> Row:
+    """The row of a stream. What a policy decides that learns from its minutes only the sensor
+    knows."""
+    found = row(assessment, operation=operation)
+    decides = assessment.evaluation is not None and assessment.waits is None
+    if not (decides and learns(assessment.situation.stream)):
+        return found
+    why = "its policy has learned from its minutes, which is not looked at here"
+    return replace(found, decision="the autoscaler decides", reason=why, acts=False, waits=None)

@@ -1,20 +1,31 @@
-"""The HTTP server of `sparkscale serve`: `GET /metrics`, and nothing that changes anything."""
+"""The HTTP server of `sparkscale serve`: `GET /metrics`, the pages, and nothing that changes
+anything.
+
+A browser shows the token once, in a form, and then a cookie that follows from the token one way:
+the token itself is in no page and in no cookie. What is live comes as server-sent events.
+"""
 
 import contextlib
+import hashlib
 import hmac
 import io
 import ipaddress
+import json
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from dagster_sparkscale.driver.bounded_reader import BoundedReader
 from dagster_sparkscale.driver.metrics.exposition import Sample
 from dagster_sparkscale.serve.fleet import Busy
+from dagster_sparkscale.serve.page.site import Answer, Site
 
 MAX_HEAD = 16 * 1024
 """Bytes of a request, at most."""
@@ -26,6 +37,26 @@ MAX_CONNECTIONS = 32
 """Connections at most; one more is closed at once."""
 SHORTEST_TOKEN = 16
 """Characters."""
+MAX_LISTENERS = 16
+"""Pages that are live at most; others ask again from time to time."""
+BEAT = 10.0
+"""Seconds between two lines to a live page, at most: it shows a connection that broke."""
+LISTENS_FOR = 3600.0
+"""Seconds after which a live page has to connect anew."""
+MAX_FORM = 2048
+"""Bytes of the form with the token."""
+COOKIE = "sparkscale"
+POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+"""What a page may load (Content Security Policy): nothing from elsewhere, nothing inline."""
+
+
+def cookie_of(token: str) -> str:
+    """What a browser shows in place of the token."""
+    of = b"sparkscale serve: cookie of a page"
+    return hmac.new(token.encode(), of, hashlib.sha256).hexdigest()
 
 
 def read_token_file(path: Path) -> str:
@@ -61,7 +92,7 @@ class Server(ThreadingHTTPServer):
             and who asks must have called this machine by a name of its loopback, which no page in a
             browser can (DNS rebinding).
         prefix: begins the paths, as a proxy passes them on; empty: nothing does.
-
+        site: the pages; None: there are none.
     """
 
     daemon_threads = True
@@ -74,10 +105,15 @@ class Server(ThreadingHTTPServer):
         *,
         token_file: Path | None = None,
         prefix: str = "",
+        site: Site | None = None,
     ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         self.samples, self.token_file, self.prefix = samples, token_file, prefix
+        self.site = site
+        self.ending = threading.Event()
+        """Set when the server ends: live pages are not waited for."""
+        self.listeners = threading.BoundedSemaphore(MAX_LISTENERS)
         self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(address, Handler)
 
@@ -85,6 +121,14 @@ class Server(ThreadingHTTPServer):
         # Not HTTPServer's, which looks its own name up: that may take long, and is of no use.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def shutdown(self) -> None:
+        self.ending.set()
+        super().shutdown()
+
+    def server_close(self) -> None:
+        self.ending.set()
+        super().server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._room.acquire(blocking=False):
@@ -106,6 +150,14 @@ class Server(ThreadingHTTPServer):
         """A connection that broke is no news."""
 
 
+_NO_MORE: Mapping[str, str] = {}
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Compare what was shown with a secret, in a time that tells nothing of it."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection, which ends with the answer to its first request."""
 
@@ -118,15 +170,46 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(BoundedReader(self.connection, REQUEST_WITHIN, MAX_HEAD))
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path == f"{self.server.prefix}/-/healthy":
+        path, _, query = self.path.partition("?")
+        prefix, site = self.server.prefix, self.server.site
+        if path == f"{prefix}/-/healthy":
             self._send(200, b"alive\n")
+        elif site is not None and (file := site.file(path.removeprefix(f"{prefix}/"))) is not None:
+            self._send_answer(file)
         elif not self._may_read():
             return
-        elif path == f"{self.server.prefix}/metrics":
+        elif path == f"{prefix}/metrics":
             self._send_metrics()
+        elif site is None or not (path == prefix or path.startswith(f"{prefix}/")):
+            self._send(404, f"there is {prefix}/metrics here\n".encode())
+        elif path == prefix:
+            self._send_on(f"{prefix.rpartition('/')[2]}/")
+        elif path == f"{prefix}/events":
+            self._send_events(site)
         else:
-            self._send(404, f"there is {self.server.prefix}/metrics here\n".encode())
+            self._send_page(site, path.removeprefix(f"{prefix}/"), query)
+
+    def do_POST(self) -> None:
+        site, file = self.server.site, self.server.token_file
+        if site is None or file is None or self.path != f"{self.server.prefix}/login":
+            self._send(501, b"nothing is changed here\n")
+            return
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and int(length) <= MAX_FORM):
+            self._send(413, f"Content-Length: must be at most {MAX_FORM}\n".encode())
+            return
+        form = dict(parse_qsl(self.rfile.read(int(length)).decode("utf-8", "replace")))
+        try:
+            token = read_token_file(file)
+        except ValueError:
+            self._send(503, b"the token file can't be read\n")
+            return
+        if not _same(form.get("token", "").strip(), token):
+            self._send_answer(site.login(wrong=True))
+            return
+        secure = "; Secure" if self.headers.get("X-Forwarded-Proto", "") == "https" else ""
+        path = f"Path={self.server.prefix}/; HttpOnly; SameSite=Strict{secure}"
+        self._send_on("./", cookie=f"{COOKIE}={cookie_of(token)}; {path}")
 
     def _may_read(self) -> bool:
         """Whether the request may be answered; answers where it may not."""
@@ -138,15 +221,66 @@ class Handler(BaseHTTPRequestHandler):
             self._send(403, b"Host: must be localhost, as there is no token file\n")
             return False
         try:
-            wanted = f"Bearer {read_token_file(self.server.token_file)}"
+            token = read_token_file(self.server.token_file)
         except ValueError:
             self._send(503, b"the token file can't be read\n")
             return False
-        given = self.headers.get("Authorization", "")
-        if hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+        if _same(self.headers.get("Authorization", ""), f"Bearer {token}"):
             return True
-        self._send(401, b"Authorization: must be the bearer token\n")
+        site = self.server.site
+        if site is not None and _same(self._cookie(), cookie_of(token)):
+            return True
+        if site is not None and "text/html" in self.headers.get("Accept", ""):
+            self._send_answer(site.login(wrong=False))
+        else:
+            self._send(401, b"Authorization: must be the bearer token\n")
         return False
+
+    def _cookie(self) -> str:
+        try:
+            found = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
+        except CookieError:
+            return ""
+        return "" if found is None else found.value
+
+    def _send_page(self, site: Site, path: str, query: str) -> None:
+        try:
+            self._send_answer(site.answer(path, dict(parse_qsl(query, max_num_fields=10))))
+        except Busy as error:
+            self._send(503, f"{error}\n".encode())
+        except ValueError:
+            self._send(400, b"the address has too many values\n")
+
+    def _send_events(self, site: Site) -> None:
+        """Tell a page of each look until it goes away, or the server ends."""
+        if not self.server.listeners.acquire(blocking=False):
+            self._send(503, f"{MAX_LISTENERS} pages are live already\n".encode())
+            return
+        try:
+            self.connection.settimeout(ANSWER_WITHIN)
+            self._begin(200, "text/event-stream; charset=utf-8")
+            self._tell_of_looks(site)
+        except OSError:
+            return  # the page is gone
+        finally:
+            self.server.listeners.release()
+
+    def _tell_of_looks(self, site: Site) -> None:
+        until, number = time.monotonic() + LISTENS_FOR, None
+        self.wfile.write(b"retry: 5000\n\n")
+        while time.monotonic() < until:
+            try:
+                look = site.fleet.look()
+            except Busy as error:
+                told = f"event: busy\ndata: {json.dumps(str(error))}\n\n"
+            else:
+                new = look.number != number
+                number = look.number
+                told = f"event: look\ndata: {number}\n\n" if new else ": beat\n\n"
+            self.wfile.write(told.encode())
+            if self.server.ending.wait(BEAT):
+                self.wfile.write(b"event: end\ndata: 0\n\n")
+                return
 
     def _send_metrics(self) -> None:
         from prometheus_client.exposition import choose_encoder
@@ -159,16 +293,42 @@ class Handler(BaseHTTPRequestHandler):
         encode, kind = choose_encoder(self.headers.get("Accept", ""))
         self._send(200, encode(_Collected(samples)), kind)
 
-    def _send(self, code: int, content: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+    def _send_answer(self, answer: Answer) -> None:
+        lasting = "private, max-age=86400" if answer.lasting else "no-store"
+        content = answer.content.encode(errors="replace")
+        self._send(answer.code, content, answer.kind, {"Cache-Control": lasting})
+
+    def _send_on(self, to: str, cookie: str | None = None) -> None:
+        # Relative: a proxy may have taken a prefix away.
+        more = {"Location": to} if cookie is None else {"Location": to, "Set-Cookie": cookie}
+        self._send(303, b"", headers=more)
+
+    def _send(
+        self,
+        code: int,
+        content: bytes,
+        kind: str = "text/plain; charset=utf-8",
+        headers: Mapping[str, str] = _NO_MORE,
+    ) -> None:
         with contextlib.suppress(OSError):
             self.connection.settimeout(ANSWER_WITHIN)
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.end_headers()
+            self._begin(code, kind, {"Content-Length": str(len(content)), **headers})
             self.wfile.write(content)
+
+    def _begin(self, code: int, kind: str, headers: Mapping[str, str] = _NO_MORE) -> None:
+        self.send_response(code)
+        told = {
+            "Content-Type": kind,
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": POLICY,
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Referrer-Policy": "same-origin",
+            "X-Content-Type-Options": "nosniff",
+            **headers,
+        }
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged: there is one every few seconds."""

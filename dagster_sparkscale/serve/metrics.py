@@ -164,7 +164,7 @@ def of_stream(cluster: str, assessment: Assessment) -> Iterator[Sample]:
         if evaluation.throttled is not None:
             yield from sample(THROTTLED, 1, **of)
     for check, finding in assessment.health.items():
-        if finding.passed is not None and not (check is Health.BELOW_MAXIMUM and _learns(stream)):
+        if finding.passed is not None and not (check is Health.BELOW_MAXIMUM and learns(stream)):
             yield from sample(CHECK, int(finding.passed), **of, check=check.value)
     kinds_in_force: set[Kind] = {entry.kind for entry in situation.steering.entries}
     for steered in sorted(kinds_in_force):
@@ -174,7 +174,7 @@ def of_stream(cluster: str, assessment: Assessment) -> Iterator[Sample]:
         yield from sample(RESTARTS, recent, **of)
 
 
-def _learns(stream: Stream) -> bool:
+def learns(stream: Stream) -> bool:
     """Whether the policy decides by what it has learned of the minutes, which is not known here."""
     try:
         return (

@@ -1,0 +1,235 @@
+"""The charts of a stream's page: which there are, and what each draws. Pure.
+
+All charts of a page have the same moments, so that they stand one below the other.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dagster_sparkscale.declare.decisions import target_of
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.quantities import number
+
+Look = Literal["line", "step", "dashed", "points"]
+Rows = Sequence[tuple[int, Minute | None]]
+"""Moments, seconds since the epoch, and what was measured at each; None: nothing."""
+
+FEW = 60
+"""Lines of the table that says the same as a chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve."""
+
+    label: str
+    look: Look
+    color: int
+    """Its place among the colors of the page."""
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart."""
+
+    key: str
+    title: str
+    series: Sequence[Series]
+    absent: str
+    """What to say where nothing of it was measured; empty: something was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What charts draw beside what was measured: numbers that hold for the whole chart."""
+
+    thresholds: Sequence[tuple[str, float]] = ()
+    """Those of R, by what happens there."""
+    minimum: int | None = None
+    """Executors at least, now."""
+    maximum: int | None = None
+    max_lag: float | None = None
+    """Seconds."""
+
+
+def charts(rows: Rows, lines: Lines, unknown: Mapping[str, str]) -> list[Chart]:
+    """The charts of these minutes. What was measured in none of them has no curve.
+
+    Args:
+        unknown: why something can't be known, by the key of its chart.
+    """
+    flat = _flat(rows)
+    found = [
+        _chart(
+            *("ratio", "R, processing time / batch interval", unknown),
+            *_curves(
+                rows,
+                ("R", "line", 0, lambda each: each.ratio),
+                ("age of the batch in progress / interval", "line", 3, lambda each: each.overdue),
+            ),
+            lines=[Series(label, "dashed", 4, flat(at)) for label, at in lines.thresholds],
+        ),
+        _chart(
+            *("executors", "Executors", unknown),
+            *_curves(
+                rows,
+                ("registered", "step", 1, lambda each: each.registered),
+                ("requested", "step", 0, lambda each: each.requested),
+                ("decided", "points", 3, lambda each: target_of(each.decision)),
+            ),
+            lines=[
+                Series(f"{label}, now", "dashed", 4, flat(at))
+                for label, at in (("minimum", lines.minimum), ("maximum", lines.maximum))
+                if at is not None
+            ],
+        ),
+        _chart(
+            *("lag", "How far behind, in seconds", unknown),
+            *_curves(
+                rows,
+                ("lag", "line", 2, lambda each: each.lag),
+                ("delay of a batch's oldest record", "line", 3, lambda each: each.delay),
+            ),
+            lines=[
+                Series("max_lag", "dashed", 4, flat(at))
+                for at in (lines.max_lag,)
+                if at is not None
+            ],
+        ),
+        _chart(
+            *("rates", "Records per second", unknown),
+            *_curves(
+                rows,
+                ("input", "line", 1, lambda each: each.input_rate),
+                (
+                    "processed",
+                    "line",
+                    2,
+                    lambda each: each.processed_rate,
+                ),
+                ("fullest batch", "line", 3, lambda each: each.peak_rate),
+            ),
+        ),
+        _chart(
+            *("limits", "Limit, in records per second", unknown),
+            *_curves(
+                rows,
+                ("limit", "step", 0, lambda each: each.limit),
+                ("reached", "points", 3, lambda each: each.limit if each.throttled else None),
+            ),
+        ),
+    ]
+    backlog = _chart(
+        *("backlog", "Waiting", unknown),
+        *_curves(
+            rows,
+            ("records in the source", "line", 1, lambda each: each.backlog),
+            ("batches due", "step", 0, lambda each: each.pending),
+        ),
+    )
+    receivers = _chart(
+        *("receivers", "Receivers", unknown),
+        *_curves(rows, ("that ran", "step", 1, lambda each: each.receivers)),
+    )
+    # Many streams have neither a source that counts nor receivers: nothing is missing there.
+    return [*found, *(each for each in (backlog, receivers) if not each.absent)]
+
+
+_ABSENT = {
+    "ratio": "no batch was completed, or no minute is stored",
+    "executors": "no agent has answered, or no minute is stored",
+    "lag": "the source does not tell how far behind a query is, or no minute is stored",
+    "rates": "no batch was completed, or no minute is stored",
+    "limits": "a query had no limit that is known: it may take all that comes",
+}
+
+
+def _flat(rows: Rows) -> Callable[[float], list[float | None]]:
+    return lambda value: [value] * len(rows)
+
+
+def _curves(
+    rows: Rows, *curves: tuple[str, Look, int, Callable[[Minute], float | None]]
+) -> Iterator[Series]:
+    for label, look, color, of in curves:
+        values = [None if each is None else of(each) for _, each in rows]
+        if any(value is not None for value in values):
+            yield Series(label, look, color, values)
+
+
+def _chart(
+    key: str,
+    title: str,
+    unknown: Mapping[str, str],
+    *measured: Series,
+    lines: Sequence[Series] = (),
+) -> Chart:
+    why = unknown.get(key) or _ABSENT.get(key, "")
+    absent = "" if measured else f"Not measured in this time: {why}."
+    return Chart(key, title, (*measured, *lines) if measured else (), absent)
+
+
+def summary(chart: Chart) -> str:
+    """What a chart shows, in a sentence for who can't see it."""
+    if chart.absent:
+        return chart.absent
+    said = []
+    for each in chart.series:
+        known = [value for value in each.values if value is not None]
+        if not known:
+            continue  # a line without a moment
+        last, least, most = (number(v) for v in (known[-1], min(known), max(known)))
+        said.append(
+            f"{each.label} {last}"
+            if least == most
+            else f"{each.label} {last} at last, from {least} to {most}"
+        )
+    return f"{chart.title}: {'; '.join(said)}."
+
+
+def table(
+    chart: Chart, times: Sequence[int], few: int = FEW
+) -> tuple[int, list[tuple[int, list[float | None]]]]:
+    """The same as numbers, the newest first: at most `few` lines.
+
+    Returns:
+        How many moments one line is the first of, and the lines: when each was, seconds since the
+        epoch, and a value for each series.
+    """
+    step = max(1, -(-len(times) // few))
+    places = range(0, len(times), step)
+    lines = [
+        (times[at], [_extreme(each.values[at : at + step]) for each in chart.series])
+        for at in places
+    ]
+    return step, lines[::-1]
+
+
+def _extreme(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def as_json(times: Sequence[int], drawn: Sequence[Chart]) -> dict[str, Any]:
+    """The charts as the script of the page draws them."""
+    return {
+        "times": list(times),
+        "charts": [
+            {
+                "key": chart.key,
+                "title": chart.title,
+                "series": [
+                    {
+                        "label": each.label,
+                        "look": each.look,
+                        "color": each.color,
+                        "values": list(each.values),
+                    }
+                    for each in chart.series
+                ],
+            }
+            for chart in drawn
+            if not chart.absent
+        ],
+    }

@@ -1,0 +1,149 @@
+"""What was done to a stream: its operations, and how long rescales took. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+RESCALE = "rescale"
+IN_PROGRESS = "in progress"
+ENDINGS = {"SUCCESS": "done", "FAILURE": "failed", "CANCELED": "canceled"}
+"""How a run of Dagster's has ended, by its status; others are in progress."""
+SENSOR_TAG, SCHEDULE_TAG, USER_TAG = "dagster/sensor_name", "dagster/schedule_name", "user"
+"""Tags by which Dagster says who has asked for a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """One operation on a stream. None: not known, or not measured."""
+
+    run: str
+    """The id of its run."""
+    operation: str
+    at: float
+    """When it began, seconds since the epoch."""
+    ended: float | None = None
+    ending: str = IN_PROGRESS
+    by: str = ""
+    """Who has asked for it, in words; empty: not known."""
+    reason: str = ""
+    before: int | None = None
+    """Executors registered before a rescale."""
+    asked: int | None = None
+    """The target of a rescale."""
+    reached: int | None = None
+    """Executors registered after it."""
+    seconds: float | None = None
+
+    @property
+    def by_a_person(self) -> bool:
+        return self.by.startswith("a person")
+
+
+def of_run(
+    run: str,
+    tags: Mapping[str, str],
+    status: str,
+    operation: str,
+    created: float,
+    began: float | None,
+    ended: float | None,
+) -> Operated:
+    """The operation of a run, as Dagster remembers it: without what it came to."""
+    if sensor := tags.get(SENSOR_TAG):
+        by = f"sensor {sensor}"
+    elif schedule := tags.get(SCHEDULE_TAG):
+        by = f"schedule {schedule}"
+    else:
+        user = tags.get(USER_TAG)
+        by = f"a person, {user}" if user else "a person"
+    ending = ENDINGS.get(status, IN_PROGRESS)
+    seconds = ended - began if began is not None and ended is not None else None
+    return Operated(run, operation, began or created, ended, ending, by, seconds=seconds)
+
+
+def of_story(run: str, operation: str, ended: float, story: Mapping[str, Any]) -> Operated:
+    """The operation of an event, by its report: without who has asked for it."""
+    took = _number(story.get("seconds"))
+    return Operated(
+        *(run, operation, ended - (took or 0.0), ended),
+        ending=str(story.get("ending") or "done"),
+        reason=str(story.get("reason") or ""),
+        before=_whole(story.get("executors_before")),
+        asked=_whole(story.get("executors_target")),
+        reached=_whole(story.get("executors_after")),
+        seconds=took,
+    )
+
+
+def together(run: Operated, event: Operated) -> Operated:
+    """The operation of which both a run and its event tell."""
+    failed = run.ending in ("failed", "canceled") and event.ending == "done"
+    return replace(
+        event,
+        at=run.at,
+        by=run.by,
+        ending=run.ending if failed else event.ending,
+        seconds=run.seconds if event.seconds is None else event.seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """How long rescales took that reached their target."""
+
+    rescales: int
+    """All that are over."""
+    reached: int
+    """Those that reached it, and of which it is known how long they took."""
+    p50: float | None
+    """Seconds within which half of these were there; None: there are none."""
+    p95: float | None
+
+
+def took(operations: Iterable[Operated]) -> Took:
+    """How long the rescales among some operations took."""
+    over = [each for each in operations if each.operation == RESCALE and each.ended is not None]
+    seconds = sorted(
+        each.seconds for each in over if each.ending == "reached" and each.seconds is not None
+    )
+    return Took(len(over), len(seconds), quantile(seconds, 0.5), quantile(seconds, 0.95))
+
+
+def quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The smallest value that so large a share of all is not above (nearest rank); None: there
+    are no values."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+@dataclass
+class Operations:
+    """The operations of one stream, by the ids of their runs."""
+
+    runs: dict[str, Operated] = field(default_factory=dict)
+    """What Dagster remembers of the runs themselves."""
+    events: dict[str, Operated] = field(default_factory=dict)
+    """What the events of those say that are over and were not refused."""
+
+    def newest_first(self, since: float) -> list[Operated]:
+        """Those that began at `since` or later, seconds since the epoch."""
+        found = {**self.events, **self.runs}
+        for run in self.events.keys() & self.runs.keys():
+            found[run] = together(self.runs[run], self.events[run])
+        return sorted(
+            (each for each in found.values() if each.at >= since), key=lambda each: -each.at
+        )
+
+    def forget(self, before: float) -> None:
+        """Forget those that began before then, seconds since the epoch."""
+        for known in (self.runs, self.events):
+            for run in [each.run for each in known.values() if each.at < before]:
+                del known[run]
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
