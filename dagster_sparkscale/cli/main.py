@@ -19,6 +19,7 @@ from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.cli.private_dagster import environ, get_env_var_dict
 from dagster_sparkscale.cli.receivers import receivers
+from dagster_sparkscale.cli.report import report
 from dagster_sparkscale.cli.serve import serve
 from dagster_sparkscale.cli.status import status
 from dagster_sparkscale.cli.steering import STEERING
@@ -56,7 +57,7 @@ def main(context: click.Context) -> None:
 
 
 for command in (
-    *(status, doctor, logs, usage, serve, receivers, backtest_command, recommend),
+    *(status, doctor, logs, usage, serve, report, receivers, backtest_command, recommend),
     *(*CHANGES, *STEERING),
 ):
     main.add_command(command)

@@ -11,7 +11,8 @@ from dagster_sparkscale.declare.decisions import target_of
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.quantities import number
 
-Look = Literal["line", "step", "dashed", "points"]
+Look = Literal["line", "step", "under", "dashed", "points"]
+"""How a curve is drawn; `under`: as a wide step, which another one may be on."""
 Rows = Sequence[tuple[int, Minute | None]]
 """Moments, seconds since the epoch, and what was measured at each; None: nothing."""
 
@@ -75,9 +76,9 @@ def charts(rows: Rows, lines: Lines, unknown: Mapping[str, str]) -> list[Chart]:
             *("executors", "Executors", unknown),
             *_curves(
                 rows,
+                ("requested", "under", 3, lambda each: each.requested),
                 ("registered", "step", 1, lambda each: each.registered),
-                ("requested", "step", 0, lambda each: each.requested),
-                ("decided", "points", 3, lambda each: target_of(each.decision)),
+                ("decided", "points", 0, lambda each: target_of(each.decision)),
             ),
             lines=[
                 Series(f"{label}, now", "dashed", 4, flat(at))

@@ -72,7 +72,7 @@ def from_markdown(text: str, dagster_url: str = "") -> Html:
     """
     reader = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
     # An empty picture is where a line may end (`markdown.py`): here the style sheet sees to that.
-    tokens = reader.parse(text.replace("![]()", ""))
+    tokens = reader.parse(text.replace("![]()", "").encode(errors="replace").decode())
     for token in tokens:
         token.attrs.pop("style", None)  # how a column is aligned: not by an attribute (CSP)
         _relink(token.children or [], dagster_url)

@@ -4,7 +4,11 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+KINDS = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 
 
 @cache

@@ -42,7 +42,7 @@ class FleetPage:
 
 def query(**values: str) -> str:
     """The end of an address, from the question mark on."""
-    return f"?{urlencode(values)}"
+    return f"?{urlencode(values, errors='replace')}"
 
 
 def _page(title: str, body: Inner, head: Inner, **data: str) -> str:
@@ -63,8 +63,17 @@ def _page(title: str, body: Inner, head: Inner, **data: str) -> str:
 
 def _linked(version: str) -> Inner:
     return (
+        el("link", rel="icon", href=f"static/icon.svg?v={version}"),
         [el("link", rel="stylesheet", href=f"static/{name}?v={version}") for name in STYLES],
         [el("script", src=f"static/{name}?v={version}", defer=True) for name in SCRIPTS],
+    )
+
+
+def _linked_styles(version: str) -> Inner:
+    """What a page needs on which nothing is drawn."""
+    return (
+        el("link", rel="icon", href=f"static/icon.svg?v={version}"),
+        el("link", rel="stylesheet", href=f"static/page.css?v={version}"),
     )
 
 
@@ -371,13 +380,13 @@ def login(wrong: bool, version: str) -> str:
         method="post",
         action="login",
     )
-    styles = [el("link", rel="stylesheet", href=f"static/page.css?v={version}")]
+    styles = _linked_styles(version)
     body = el("main", el("h1", "Streams"), el("p", said, role="status"), form, id="main")
     return _page("Streams", body, styles)
 
 
 def not_found(why: str, version: str) -> str:
     """The page for an address at which there is none."""
-    styles = [el("link", rel="stylesheet", href=f"static/page.css?v={version}")]
+    styles = _linked_styles(version)
     way = el("p", el("a", "All streams", href="."))
     return _page("Streams", el("main", el("h1", "Not found"), el("p", why), way, id="main"), styles)

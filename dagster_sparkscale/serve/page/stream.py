@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
@@ -18,7 +19,15 @@ from dagster_sparkscale.serve.page.operated import (
     Took,
     took,
 )
-from dagster_sparkscale.serve.page.thinned import TICK, Point, points, thinned, width, with_gaps
+from dagster_sparkscale.serve.page.thinned import (
+    GAP,
+    TICK,
+    Point,
+    points,
+    thinned,
+    width,
+    with_gaps,
+)
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.text import called
@@ -29,6 +38,8 @@ RANGES = {"1h": 3600, "6h": 21600, "24h": 86400, "7d": 7 * 86400, "28d": 28 * 86
 DEFAULT = "6h"
 LISTED = 20
 """Operations in a list, the newest first."""
+NAMED = 5
+"""Gaps that are told of in words, the newest ones."""
 MARKED = 200
 """Operations that are marked in the charts, the newest first."""
 
@@ -181,6 +192,10 @@ def stream_page(
             "executors, the fewest registered executors, the lowest rate of processing and limit. "
             f"A gap that is shorter than {in_units(wide)} may not be seen."
         )
+    if gaps := _gaps(found):
+        named = [f"from {clock(a)} to {clock(b)} ({span(b - a)})" for a, b in gaps[-NAMED:]]
+        more = f", and {len(gaps) - NAMED} times before" if len(gaps) > NAMED else ""
+        notes.append(f"Nothing was measured {', '.join(named)}{more}.")
     if past.fault:
         unknown["history"] = f"what was before: Dagster's event log can't be read: {past.fault}"
     elif past.whole_since is not None and past.whole_since > since:
@@ -201,6 +216,13 @@ def stream_page(
         unknown=[f"{_TITLES.get(key, '')}{text}" for key, text in unknown.items()],
         notes=notes,
     )
+
+
+def _gaps(found: Sequence[Point]) -> list[tuple[int, int]]:
+    """From and until when nothing was measured, seconds since the epoch."""
+    return [
+        (one.last, other.first) for one, other in pairwise(found) if other.first - one.last > GAP
+    ]
 
 
 _TITLES = {"ratio": "R now: ", "lag": "how far it is behind now: ", "executors": "executors now: "}

@@ -15,6 +15,12 @@
   const clock = (seconds) =>
     seconds == null ? "" : new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
 
+  // A day where one begins, else a time of day.
+  const tick = (seconds, step) => {
+    const text = clock(seconds);
+    return step >= 86400 || seconds % 86400 === 0 ? text.slice(5, 10) : text.slice(11);
+  };
+
   const short = (value) => {
     if (value == null) return "-";
     if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en");
@@ -57,7 +63,8 @@
     const look = { label: series.label, stroke, width: 1.5, spanGaps: false };
     look.value = (_, value) => short(value);
     look.points = { show: series.look === "points", size: 7, fill: stroke };
-    if (series.look === "step") look.paths = uPlot.paths.stepped({ align: 1 });
+    if (series.look === "under") Object.assign(look, { width: 6, stroke: `${stroke}70` });
+    if (series.look === "step" || series.look === "under") look.paths = uPlot.paths.stepped({ align: 1 });
     if (series.look === "points") look.paths = () => null;
     if (series.look === "dashed") look.dash = [6, 4];
     // A measured moment between two gaps has no line: it is seen as a point.
@@ -89,7 +96,7 @@
         y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most > 0 ? most : 1) * 1.08] },
       },
       axes: [
-        line,
+        { ...line, space: 60, values: (_, at, __, ___, step) => at.map((one) => tick(one, step)) },
         { ...line, size: 52, values: (_, values) => values.map(brief) },
       ],
       series: [
