@@ -69,7 +69,7 @@ class ClusterLook:
     rows: Sequence[Row]
     """The streams, the worst first."""
     assessments: Mapping[str, Assessment]
-    """Of each stream, by its name."""
+    """The assessment of each stream, by its name."""
     samples: Sequence[Sample]
     fault: str = ""
     """Why Dagster's event log could not be read; empty: it was."""

@@ -27,7 +27,7 @@ class Series:
     label: str
     look: Look
     color: int
-    """Its place among the colors of the page."""
+    """The place of its color among those of the page."""
     values: Sequence[float | None]
 
 
@@ -47,7 +47,7 @@ class Lines:
     """What charts draw beside what was measured: numbers that hold for the whole chart."""
 
     thresholds: Sequence[tuple[str, float]] = ()
-    """Those of R, by what happens there."""
+    """Thresholds of R, by what happens there."""
     minimum: int | None = None
     """Executors at least, now."""
     maximum: int | None = None
@@ -193,7 +193,7 @@ def summary(chart: Chart) -> str:
 def table(
     chart: Chart, times: Sequence[int], few: int = FEW
 ) -> tuple[int, list[tuple[int, list[float | None]]]]:
-    """The same as numbers, the newest first: at most `few` lines.
+    """A chart as numbers, the newest first: at most `few` lines.
 
     Returns:
         How many moments one line is the first of, and the lines: when each was, seconds since the

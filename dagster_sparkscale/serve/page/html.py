@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from dagster_sparkscale.durations import in_units, span
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.quantities import DASH, number
 from dagster_sparkscale.serve.page.charts import Chart, summary, table
@@ -21,7 +21,9 @@ from dagster_sparkscale.serve.page.elements import table as html_table
 from dagster_sparkscale.serve.page.operated import Operated, Took
 from dagster_sparkscale.serve.page.stream import RANGES, StreamPage
 from dagster_sparkscale.watch.fleet import text as fleet_text
+from dagster_sparkscale.watch.fleet.behind import behind, in_a_cell
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, Row, in_trouble
+from dagster_sparkscale.watch.fleet.verdict import lasting
 
 SCRIPTS = ("uplot.js", "page.js")
 STYLES = ("uplot.css", "page.css")
@@ -106,7 +108,7 @@ def fleet(pages: Sequence[FleetPage], version: str) -> str:
     return _page("Streams", body, _linked(version), data_parts="fleet.json", data_live="events")
 
 
-_COLUMNS = ("Stream", "State", "R", "Lag", "Executors", "Limit", "Decision", "What is up")
+_COLUMNS = ("Stream", "Health", "R", "Behind", "Executors", "Limit", "Decision", "What is up")
 
 
 def _cluster(page: FleetPage) -> Html:
@@ -128,9 +130,9 @@ def _fleet_line(cluster: str, row: Row) -> Iterable[Inner]:
     name = el("a", row.stream, href=f"stream{query(cluster=cluster, stream=row.stream)}")
     return (
         name if declared else row.stream,
-        el("span", fleet_text.state(row), class_="bad" if in_trouble(row) else "good"),
+        el("span", lasting(row), class_="bad" if in_trouble(row) else "good"),
         DASH if row.ratio is None else f"{row.ratio:.2f}",
-        DASH if row.lag is None else span(row.lag),
+        in_a_cell(row),
         fleet_text.executors(row),
         fleet_text.limit(row) or DASH,
         row.decision or DASH,
@@ -148,6 +150,7 @@ def stream_parts(page: StreamPage, dagster_url: str = "") -> dict[str, str]:
     seen = [f"Looked at {clock(row.seen_at)}"]
     head = (
         el("p", page.live.said, class_="said", role="status"),
+        el("p", f"{far[0].upper()}{far[1:]}.") if (far := behind(row)) else (),
         [
             el("p", f"{each.check}: {each.text}", class_="bad")
             for each in row.failing

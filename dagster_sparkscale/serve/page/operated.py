@@ -25,7 +25,7 @@ class Operated:
     ended: float | None = None
     ending: str = IN_PROGRESS
     by: str = ""
-    """Who has asked for it, in words; empty: not known."""
+    """The person, sensor or schedule that has asked for it; empty: not known."""
     reason: str = ""
     before: int | None = None
     """Executors registered before a rescale."""
@@ -95,7 +95,7 @@ class Took:
     rescales: int
     """All that are over."""
     reached: int
-    """Those that reached it, and of which it is known how long they took."""
+    """Rescales that reached it, and of which it is known how long they took."""
     p50: float | None
     """Seconds within which half of these were there; None: there are none."""
     p95: float | None
@@ -126,7 +126,7 @@ class Operations:
     """What the events of those say that are over and were not refused."""
 
     def newest_first(self, since: float) -> list[Operated]:
-        """Those that began at `since` or later, seconds since the epoch."""
+        """Operations that began at `since` or later, seconds since the epoch."""
         found = {**self.events, **self.runs}
         for run in self.events.keys() & self.runs.keys():
             found[run] = together(self.runs[run], self.events[run])

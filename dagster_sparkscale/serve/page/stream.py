@@ -30,7 +30,6 @@ from dagster_sparkscale.serve.page.thinned import (
 )
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.fleet.rows import Row
-from dagster_sparkscale.watch.fleet.text import called
 from dagster_sparkscale.watch.page.overview import sentence
 
 RANGES = {"1h": 3600, "6h": 21600, "24h": 86400, "7d": 7 * 86400, "28d": 28 * 86400}
@@ -86,7 +85,7 @@ def live(assessment: Assessment, row: Row, capabilities: Capabilities) -> Live:
         )
     return Live(
         row,
-        sentence(row, called(row), bounds.minimum),
+        sentence(row, bounds.minimum),
         minute(situation.now, assessment.state, assessment.epoch, evaluation),
         lines,
         {title: text for title, text in capabilities.sections(situation).items() if text},
@@ -133,7 +132,7 @@ class StreamPage:
     marks: Sequence[Mark]
     rescales: Sequence[Operated]
     took: Took
-    """Of all rescales in this time, also of those that are not listed."""
+    """How long all rescales of this time took, also those that are not listed."""
     others: Sequence[Operated]
     unknown: Sequence[str]
     notes: Sequence[str]

@@ -44,7 +44,7 @@ WORST: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(_LOWEST, min),
     **dict.fromkeys(_HIGHEST, max),
 }
-"""Which of two values is worse, by field; of what is neither, the later one stands."""
+"""The worse of two values, by field; of what is neither, the later one."""
 
 
 def width(seconds: float) -> int:
