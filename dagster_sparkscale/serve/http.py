@@ -97,6 +97,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    # By default 5: of a browser that opens several connections at once, some would wait seconds.
+    request_queue_size = MAX_CONNECTIONS
 
     def __init__(
         self,
