@@ -292,8 +292,7 @@ def _rescales(listed: Sequence[Operated], of_all: Took) -> Html:
     lines = [
         (
             *(clock(each.at), _value(each.before), _value(each.asked), _value(each.reached)),
-            DASH if each.seconds is None else f"{each.seconds:.1f}",
-            *(each.ending, each.by or "not known", each.reason or DASH),
+            *(_seconds(each), _ending(each), each.by or "not known", each.reason or DASH),
         )
         for each in listed
     ]
@@ -301,15 +300,24 @@ def _rescales(listed: Sequence[Operated], of_all: Took) -> Html:
     return el("section", el("h2", "Rescales"), el("p", text), made)
 
 
+def _seconds(each: Operated) -> str:
+    return DASH if each.seconds is None else f"{each.seconds:.1f}"
+
+
+def _ending(each: Operated) -> str:
+    """How a rescale ended, and why it failed."""
+    failed = each.ending == "failed" and each.outcome
+    return f"failed: {each.outcome}" if failed else each.ending
+
+
 def _others(listed: Sequence[Operated]) -> Inner:
     if not listed:
         return ()
-    head = ("Began (UTC)", "Operation", "Seconds", "Ending", "By", "Why")
+    head = ("Began (UTC)", "Operation", "Seconds", "Came to", "By", "Why")
     lines = [
         (
-            *(clock(each.at), each.operation),
-            DASH if each.seconds is None else f"{each.seconds:.1f}",
-            *(each.ending, each.by or "not known", each.reason or DASH),
+            *(clock(each.at), each.operation, _seconds(each), each.outcome or each.ending),
+            *(each.by or "not known", each.reason or DASH),
         )
         for each in listed
     ]

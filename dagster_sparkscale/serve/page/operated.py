@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
+from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG
+
 RESCALE = "rescale"
 IN_PROGRESS = "in progress"
 ENDINGS = {"SUCCESS": "done", "FAILURE": "failed", "CANCELED": "canceled"}
 """How a run of Dagster's has ended, by its status; others are in progress."""
 SENSOR_TAG, SCHEDULE_TAG, USER_TAG = "dagster/sensor_name", "dagster/schedule_name", "user"
-"""Tags by which Dagster says who has asked for a run."""
+"""Tags by which Dagster says who has asked for a run; a terminal says it by `BY_TAG`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Operated:
     reached: int | None = None
     """Executors registered after it."""
     seconds: float | None = None
+    outcome: str = ""
+    """What it came to, or why it was refused, short; empty: not known."""
 
     @property
     def by_a_person(self) -> bool:
@@ -48,6 +52,7 @@ def of_run(
     created: float,
     began: float | None,
     ended: float | None,
+    reason: str = "",
 ) -> Operated:
     """The operation of a run, as Dagster remembers it: without what it came to."""
     if sensor := tags.get(SENSOR_TAG):
@@ -55,11 +60,15 @@ def of_run(
     elif schedule := tags.get(SCHEDULE_TAG):
         by = f"schedule {schedule}"
     else:
-        user = tags.get(USER_TAG)
+        user = tags.get(BY_TAG) or tags.get(USER_TAG)
         by = f"a person, {user}" if user else "a person"
     ending = ENDINGS.get(status, IN_PROGRESS)
     seconds = ended - began if began is not None and ended is not None else None
-    return Operated(run, operation, began or created, ended, ending, by, seconds=seconds)
+    return Operated(
+        *(run, operation, began or created, ended, ending, by, reason),
+        seconds=seconds,
+        outcome=tags.get(OUTCOME_TAG, ""),
+    )
 
 
 def of_story(run: str, operation: str, ended: float, story: Mapping[str, Any]) -> Operated:
@@ -83,6 +92,7 @@ def together(run: Operated, event: Operated) -> Operated:
         event,
         at=run.at,
         by=run.by,
+        outcome=run.outcome,
         ending=run.ending if failed else event.ending,
         seconds=run.seconds if event.seconds is None else event.seconds,
     )

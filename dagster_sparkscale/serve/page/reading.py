@@ -16,6 +16,7 @@ from dagster_sparkscale.observe.history import minutes_of
 from dagster_sparkscale.serve.page.operated import Operations, of_run, of_story
 from dagster_sparkscale.serve.page.stream import Past
 from dagster_sparkscale.serve.page.thinned import Point, points, thinned, width
+from dagster_sparkscale.watch.page.operated import reason_of
 
 KEPT = 24
 """Pages whose past is remembered: each has some thousand points."""
@@ -171,4 +172,5 @@ def _read_runs(
             read.operations.runs[run.run_id] = of_run(
                 *(run.run_id, run.tags, run.status.value, operation),
                 *(record.create_timestamp.timestamp(), record.start_time, record.end_time),
+                reason_of(run.run_config),
             )

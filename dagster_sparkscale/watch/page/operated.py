@@ -77,7 +77,7 @@ def _operated(record: dg.RunRecord) -> Operated | None:
     stream, operation = run.tags.get(STREAM_TAG), run.tags.get(OPERATION_TAG)
     if stream is None or operation is None:
         return None
-    reason = _reason(run.run_config)
+    reason = reason_of(run.run_config)
     schedule = run.tags.get(SCHEDULE_NAME_TAG)
     by = run.tags.get(BY_TAG) or (f"schedule {schedule}" if schedule else LAUNCHPAD)
     return Operated(
@@ -93,7 +93,7 @@ def _operated(record: dg.RunRecord) -> Operated | None:
     )
 
 
-def _reason(run_config: Mapping[str, Any]) -> str:
+def reason_of(run_config: Mapping[str, Any]) -> str:
     """The reason in the config of the one op of an operation."""
     ops = run_config.get("ops")
     for op in ops.values() if isinstance(ops, Mapping) else ():

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ScaleTo, target_of
+from dagster_sparkscale.names import BY_TAG
 from dagster_sparkscale.serve.page.operated import (
     Operated,
     Operations,
@@ -58,6 +59,7 @@ def test_an_operation_that_failed_in_the_end_has_failed() -> None:
     [
         ({}, "a person", True),
         ({"user": "ann"}, "a person, ann", True),
+        ({BY_TAG: "bob"}, "a person, bob", True),
         ({"dagster/sensor_name": "autoscaler"}, "sensor autoscaler", False),
         ({"dagster/schedule_name": "retune"}, "schedule retune", False),
     ],
