@@ -1,12 +1,17 @@
 """The page of the metrics has each of them, as they are exported, and queries of nothing else."""
 
 import re
+from pathlib import Path
 
 import yaml
 
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder
+from dagster_sparkscale.clusters.kubernetes.manifests import METRICS_TOKEN, TOKEN
+from dagster_sparkscale.clusters.kubernetes.names import of_epoch
+from dagster_sparkscale.clusters.kubernetes.spark import AGENT_PORT
 from dagster_sparkscale.driver.metrics.samples import AGENT
 from dagster_sparkscale.serve.metrics import ALL
-from tests.docs.pages import blocks, code, tables
+from tests.docs.pages import blocks, code, tables, text
 
 PAGE = "docs/metrics.md"
 
@@ -31,7 +36,7 @@ def test_the_table_is_what_is_exported() -> None:
 def test_metrics_in_backticks_are_exported() -> None:
     names = {metric.name for metric in ALL}
     names |= {f"{metric.name}_bucket" for metric in ALL if metric.kind == "histogram"}
-    named = {name for text in code(PAGE) for name in re.findall(r"sparkscale_\w+", text)}
+    named = {name for each in code(PAGE) for name in re.findall(r"sparkscale_\w+", each)}
     assert named <= names
 
 
@@ -41,3 +46,10 @@ def test_what_prometheus_is_given_is_a_job_with_a_target() -> None:
     for each in given:
         [job] = each["scrape_configs"]
         assert job["static_configs"][0]["targets"][0].endswith(":9464")
+
+
+def test_where_the_token_for_reading_lies_is_said() -> None:
+    assert {METRICS_TOKEN, SubmissionFolder(Path()).metrics_token.name} <= {*code(PAGE)}
+    on_kubernetes = {*code("docs/kubernetes.md")}
+    assert {METRICS_TOKEN, TOKEN, of_epoch("clicks", 7)} <= on_kubernetes
+    assert f"at port {AGENT_PORT} of its" in text("docs/kubernetes.md")
