@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.key_groups import skew
-from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
+from dagster_sparkscale.markdown import ARROW, INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.state import (
     in_progress,
@@ -53,7 +53,7 @@ def of_queries(status: Status | None) -> str:
     below = [fitted(f"{q.name}: {s.note}", _NOTE) for q, s in kept if s.note is not None][:1]
     change = last_change(status)
     if change is not None:
-        below.append(fitted(sentence(change), _SENTENCE))
+        below.append(fitted(sentence(change).replace("->", ARROW), _SENTENCE))
     text = "".join(f"\n\n{each}" for each in below)
     head = "query|state rows|memory|partitions|key groups|skew"
     table = fitting(head, lines, "queries", INLINE - len(text))

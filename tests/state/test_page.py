@@ -67,7 +67,7 @@ def test_the_last_change_is_a_sentence_below():
         "10.2 s"
     )
     assert shown(changes=(done,)).endswith(
-        "|\n\nlast reconfigured at 2027-01-15 08:00 UTC: 'counts', 4 -\\> 8 partitions, changed "
+        "|\n\nlast reconfigured at 2027-01-15 08:00 UTC: 'counts', 4 \u2192 8 partitions, changed "
         "after 10.2 s"
     )
 

@@ -124,7 +124,7 @@ class TestTheSentence:
         assert text == "crash-looping, 3 of 1 or more executors; hold: R is 0.62"
 
 
-STANDS = " (while it stays so, later looks are below Events)"
+STANDS = ", and as it was since (each later look is below Events)"
 
 
 class TestTheState:

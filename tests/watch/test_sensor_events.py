@@ -14,7 +14,7 @@ from dagster_sparkscale.definitions import all_operations, build_defs
 from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES, STORY
 from dagster_sparkscale.observe.minutes import restored
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Limit, Query, Reconfiguration
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.page import events as events_module
@@ -247,6 +247,39 @@ class TestWhatOverviewShows:
         grown(deployed.world.streams["clicks"])
         deployed.tick()
         assert "driver 2: " in self.overview(deployed)
+
+    def test_a_step_of_a_change_and_that_it_is_over(self, deployed, clock):
+        kept = self.idle(deployed, clock)
+        for step in ("checking", "rewriting"):
+            kept.reconfigurations = (Reconfiguration("1", QUERY, step, clock[0]),)
+            deployed.tick()
+            assert step in self.overview(deployed)
+            assert self.overview(deployed).startswith("**in maintenance, ")
+            clock[0] += 240
+        kept.reconfigurations = ()
+        deployed.tick()
+        assert self.overview(deployed).startswith("**healthy, ")
+        assert "rewriting" not in self.overview(deployed)
+
+    def test_a_limit_that_was_set_and_is_over(self, deployed, clock):
+        kept = self.idle(deployed, clock)
+        kept.limits = (Limit("s", query=QUERY, rate=20.0, by="set"),)
+        told = deployed.tick().told()
+        assert [event.description for event in told] == ["a limit was set"]
+        assert isinstance(told[0], dg.AssetMaterialization)
+        clock[0] += 240
+        kept.limits = ()
+        (told,) = deployed.tick().told()
+        assert told.description == "no limit that was set is in force any more"
+        assert "limits" not in told.metadata
+
+    def test_what_a_person_did_at_once_and_before_it_what_came_and_went(self, deployed, clock):
+        self.idle(deployed, clock)
+        for target in (3, 4):
+            deployed.by_hand("rescale", stream="clicks", target=target)
+            (event,) = deployed.tick().of(dg.AssetMaterialization)
+            assert f"{target} executors, target {target}" in event.description
+            clock[0] += 1
 
     def test_a_run_that_attached_to_what_runs(self, deployed, clock):
         self.idle(deployed, clock)

@@ -61,7 +61,7 @@ def headline(row: Row) -> str:
     """The verdict, without what comes and goes with the load of a stream that runs: another one is
     news at once."""
     found = verdict(row)
-    return "running" if found in OF_RUNNING else found
+    return "running" if found in OF_RUNNING and found != IN_MAINTENANCE else found
 
 
 def lasting(row: Row, space: str = " ") -> str:

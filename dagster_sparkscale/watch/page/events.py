@@ -26,10 +26,10 @@ from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet.behind import behind
 from dagster_sparkscale.watch.fleet.rows import Row
-from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, headline
+from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, IN_MAINTENANCE, headline
 from dagster_sparkscale.watch.memory import Reported, StreamMemory
 from dagster_sparkscale.watch.page import overview
-from dagster_sparkscale.watch.page.occasions import late_from, lesser, occasion, said
+from dagster_sparkscale.watch.page.occasions import OPERATED, late_from, lesser, occasion, said
 from dagster_sparkscale.watch.page.operated import news_of
 from dagster_sparkscale.watch.page.picture import picture
 from dagster_sparkscale.watch.page.recent import Recent
@@ -38,6 +38,7 @@ AGAIN = 3600.0
 """Seconds after which it is looked whether Dagster still has what it was told of checks: somebody
 may have run one by hand, or wiped the asset."""
 
+NO_LIMIT_SET = "no limit that was set is in force any more"
 _FOR_HISTORY = "of each minute: see history"
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
@@ -109,13 +110,21 @@ def _said_now(
     stream = assessment.situation.stream
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     news = capabilities.news(assessment.situation.status)
-    steering, before = "; ".join(row.steering), memory.told.news.get("steering")
-    if before and assessment.sighting.driver is None and assessment.sighting.error is not None:
-        steering = before  # it is not known what steers it: nothing has ended
-    if steering or before:
-        news["steering"] = steering or "nothing steers it any more"
+    # Where it is not known how it is, nothing has ended.
+    unknown = assessment.sighting.driver is None and assessment.sighting.error is not None
+    unanswered = row.state == "running" and assessment.evaluation is None
+    for key, stands, ended, untold in (
+        ("steering", "; ".join(row.steering), "nothing steers it any more", unknown),
+        ("busy", assessment.busy, "its change is over", unknown or unanswered),
+        ("limits", "a limit was set" if row.limit_set else "", NO_LIMIT_SET, unknown or unanswered),
+    ):
+        before = memory.told.news.get(key)
+        if before and untold:
+            news[key] = before
+        elif stands or before:
+            news[key] = stands or ended
     if done := news_of(recent.operated):
-        news["operated"] = done
+        news[OPERATED] = done
     return said(
         *(memory.told, minute, headline(row), late_from(max_lag, stream.batch_interval)), news
     )
@@ -139,7 +148,7 @@ def shown_by(now: Reported, row: Row) -> str:
     if now.headline == CRASH_LOOPING:
         return now.headline
     shown = f"{now.headline} {now.epoch} {now.failing}"
-    if now.headline != "running":
+    if now.headline not in ("running", IN_MAINTENANCE):
         return shown
     shown += f" {now.registered} of {now.requested} {' '.join(now.news.values())}".rstrip()
     # Of a stream without data, why it has no R; but for numbers, which go on, as an age does.

@@ -16,6 +16,8 @@ LATE = 60.0
 """Seconds of lag, and `LATE_BATCHES` batch intervals, that are news where there is no max_lag."""
 LATE_BATCHES = 10
 CALM = 0.8
+OPERATED = "operated"
+"""The key of the news of what people, schedules or a failed run have done."""
 PAUSE = 180.0
 """Seconds between two events of what may come and go: a stream that flaps must not be told of every
 minute."""
@@ -73,6 +75,8 @@ def occasion(
         return f"driver {before.epoch} -> {now.epoch}"
     if acts:
         return "decision"
+    if (done := now.news.get(OPERATED)) and done != before.news.get(OPERATED):
+        return done
     if not 0 <= now.at - before.lesser_at < PAUSE and (what := lesser(before, now)):
         return what
     moment = zlib.crc32(stream.encode())

@@ -114,7 +114,7 @@ def state(row: Row, minimum: int, driver: Driver | None) -> str:
     # Overview shows the last time that data moved on or the state was another. What is old there
     # would look as if nobody watched. One that was never started has no such time.
     if driver is not None and (row.state != "running" or row.ratio is None):
-        seen += " (while it stays so, later looks are below Events)"
+        seen += ", and as it was since (each later look is below Events)"
     links = [seen]
     if driver is not None:
         if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
