@@ -1,7 +1,10 @@
 """Takes the README's pictures of a running demo in a browser, and checks what is on them."""
 
 import re
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -11,13 +14,16 @@ from dagster_sparkscale.watch.fleet.verdict import OF_RUNNING
 from dev.browser import Browser
 from dev.pages import Pages, pages
 
+ROOT = Path(__file__).parents[1]
+
 
 class NotSeen(Exception):
     """A page does not show what people are to see; the text says which, and what is missing."""
 
 
 def take(browser: Browser, url: str, streams: Sequence[str], folder: Path) -> list[Path]:
-    """Save pictures of the first of `streams`, of the fleet and of a rescale run in `folder`.
+    """Save pictures of the first of `streams`, of the fleet, of a rescale run and of the live page
+    in `folder`.
 
     Every stream of the demo at `url` was scaled before. All pages are tried, and what is wrong with
     one is on its picture.
@@ -38,9 +44,37 @@ def take(browser: Browser, url: str, streams: Sequence[str], folder: Path) -> li
             except (Error, NotSeen) as missing:
                 wrong.append(f"{seen.url}: {missing}")
             seen.picture(path)
+    live = folder / "page.png"
+    with _serving() as served, pages(browser, served) as seen:
+        try:
+            seen.open("/")
+            seen.follow(streams[0])
+            _check(seen.charts() >= 3, "there are fewer than three charts")
+            seen.see("Rescales", "reached")
+        except (Error, NotSeen) as missing:
+            wrong.append(f"{seen.url}: {missing}")
+        seen.picture(live, wide=1200, height=1400, live=True)
     if wrong:
         raise NotSeen("\n".join(wrong))
-    return [overview, fleet, rescale]
+    return [overview, fleet, rescale, live]
+
+
+@contextmanager
+def _serving() -> Iterator[str]:
+    """The URL of `sparkscale serve` for the demo's code location; it ends with the block."""
+    command = [sys.executable, "-m", "dagster_sparkscale", "serve"]
+    server = subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        urls = [server.stdout.readline().strip() for _ in range(2)]
+        if not urls[1]:
+            raise NotSeen("sparkscale serve has ended")
+        yield urls[1].removesuffix("/")
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def _stream(seen: Pages, stream: str) -> None:

@@ -74,6 +74,15 @@ class Pages:
         for text in texts:
             self._page.get_by_text(text).first.wait_for()
 
+    def follow(self, name: str) -> None:
+        """Go where the link of that name leads."""
+        self._page.get_by_role("link", name=name, exact=True).click()
+
+    def charts(self) -> int:
+        """How many charts the page has drawn, once it has drawn some."""
+        self._page.locator("canvas").last.wait_for()
+        return self._page.locator("canvas").count()
+
     def runs(self) -> Sequence[str]:
         """The ids of the runs in the list that is open, as they are shown there."""
         links = self._page.locator("a[href^='/runs/']").filter(has_text=_RUN)
@@ -84,10 +93,14 @@ class Pages:
         self._page.locator("a[href^='/runs/']").filter(has_text=run).first.click()
         self._page.wait_for_url(f"**/runs/{run}*")
 
-    def picture(self, path: Path, height: int = HIGH) -> None:
-        """Save what the window shows."""
-        self._page.set_viewport_size({"width": WIDE, "height": height})
-        self._page.wait_for_load_state("networkidle")
+    def picture(self, path: Path, height: int = HIGH, wide: int = WIDE, live: bool = False) -> None:
+        """Save what the window shows.
+
+        Args:
+            live: whether the page listens for news, for which a request never ends.
+        """
+        self._page.set_viewport_size({"width": wide, "height": height})
+        self._page.wait_for_load_state("load" if live else "networkidle")
         self._page.screenshot(path=path)
 
     def _metadata(self) -> Locator:

@@ -9,13 +9,11 @@ from typing import Any
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
-from dagster_sparkscale.advice.text import believed, conclusion
+from dagster_sparkscale.advice.text import MOST_CURVES, believed, conclusion
+from dagster_sparkscale.advice.text import drawn as drawn_of
 from dagster_sparkscale.backtest.measures import LATE
 from dagster_sparkscale.backtest.simulate import Run
-from dagster_sparkscale.backtest.study import Study, Tried
-
-MOST_CURVES = 4
-"""Policies that are drawn: more can't be told apart."""
+from dagster_sparkscale.backtest.study import Study
 
 
 def draw(stream: str, study: Study, path: Path) -> None:
@@ -36,7 +34,7 @@ def draw(stream: str, study: Study, path: Path) -> None:
     figure.suptitle(conclusion(stream, study), fontsize=10, wrap=True)
     load.plot(*_joined(_load(study)), color="black", linewidth=0.8)
     load.set_ylabel("input (records/s)")
-    for number, outcome in enumerate(_drawn(study)):
+    for number, outcome in enumerate(drawn_of(study)):
         look: Any = {"color": f"C{number}", "linewidth": 1.0}
         runs = list(zip(study.parts, outcome.runs, strict=True))
         drawn = _joined(_executors(part.began_at, run) for part, run in runs)
@@ -65,19 +63,6 @@ def draw(stream: str, study: Study, path: Path) -> None:
     delay.set_xlabel("UTC; shaded: a limit, or the maximum of executors, hides what came")
     figure.text(0.01, -0.02, "\n".join(believed(study)), fontsize=7, va="top")
     figure.savefig(path, dpi=110, bbox_inches="tight")
-
-
-def _drawn(study: Study) -> list[Tried]:
-    """What was declared, and the cheapest of the others that are in time."""
-    able = [each for each in study.outcomes if each.whole is not None]
-    first, others = able[:1], able[1:]
-    others.sort(key=lambda each: (each.rejected is not None, _hours(each)))
-    return [*first, *others[: MOST_CURVES - 1]]
-
-
-def _hours(outcome: Tried) -> float:
-    assert outcome.whole is not None
-    return outcome.whole.executor_hours
 
 
 Points = tuple[Sequence[float], Sequence[float]]

@@ -9,6 +9,8 @@ from dagster_sparkscale.backtest.study import Study, Tried
 from dagster_sparkscale.durations import span
 
 COLUMNS = ("POLICY", "LATE", "LAST PART", "LONGEST", "EXECUTOR-HOURS", "RESCALES", "REJECTED")
+MOST_CURVES = 4
+"""Policies that are drawn: more can't be told apart."""
 _UNSEEN = 1.0
 """Percent of the time from which on it is said that there never were so many executors."""
 _SAVES = 0.05
@@ -59,6 +61,19 @@ def _is(outcome: Tried) -> str:
     if found is None:
         return str(outcome.rejected)
     return f"{found.late:.2g} % late at {found.executor_hours:.1f} executor-hours"
+
+
+def drawn(study: Study) -> list[Tried]:
+    """The policies that a picture shows: what was declared, and the cheapest of the others that are
+    in time."""
+    able = [each for each in study.outcomes if each.whole is not None]
+    others = sorted(able[1:], key=lambda each: (each.rejected is not None, _hours(each)))
+    return [*able[:1], *others[: MOST_CURVES - 1]]
+
+
+def _hours(outcome: Tried) -> float:
+    assert outcome.whole is not None
+    return outcome.whole.executor_hours
 
 
 def believed(study: Study) -> Iterator[str]:

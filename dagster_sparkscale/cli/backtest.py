@@ -34,6 +34,8 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.serve.page.backtest import report as page_of_backtest
+from dagster_sparkscale.serve.page.files import static
 
 TOO_LATE, REFUSED = 1, 2
 """Exit codes: the declared policy would have been later than it may be; no advice is given, or
@@ -62,7 +64,8 @@ _OPTIONS = (
         "--report",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Draw load, executors and delay over time, as PNG; needs the extra `report`.",
+        help="Draw load, executors and delay over time: a page in one file (.html), or a picture "
+        "(.png), for which it needs the extra `report`.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option(
@@ -259,6 +262,8 @@ def _drawing(report: Path) -> Callable[[str, Study, Path], None]:
     """What draws a report; asked for before anything is computed."""
     if not report.parent.is_dir():
         raise click.UsageError(f"--report: {str(report.parent)!r} is no folder")
+    if report.suffix.lower() in (".html", ".htm"):
+        return _write_page
     try:
         from dagster_sparkscale.advice.picture import draw
     except ImportError as error:
@@ -266,6 +271,10 @@ def _drawing(report: Path) -> Callable[[str, Study, Path], None]:
             f"--report: {error}: install the extra, pip install 'dagster-sparkscale[report]'"
         ) from error
     return draw
+
+
+def _write_page(name: str, study: Study, path: Path) -> None:
+    path.write_text(page_of_backtest(name, study, static()), encoding="utf-8")
 
 
 def _show(name: str, study: Study) -> None:

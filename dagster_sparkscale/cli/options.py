@@ -44,3 +44,18 @@ def field_option(config: type[OperationConfig], field: str, name: str, **more: A
 def seconds_option(config: type[OperationConfig], field: str, name: str, **more: Any) -> Decorator:
     """An option for a field of seconds."""
     return field_option(config, field, name, metavar="SECONDS", type=Finite(0, **more))
+
+
+def _url(_context: click.Context, _option: click.Parameter, given: str) -> str:
+    if given and not given.startswith(("http://", "https://")):
+        raise click.BadParameter(f'{given!r}: must begin with "http://" or "https://"')
+    return given.rstrip("/")
+
+
+dagster_url_option: Decorator = click.option(
+    "--dagster-url",
+    metavar="URL",
+    default="",
+    callback=_url,
+    help="Of Dagster's UI, as people's browsers reach it: pages link to it.",
+)

@@ -9,6 +9,7 @@ import click
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli.dagster_side import last_tick, pending_minutes
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.options import dagster_url_option
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.serve.event_log import EventLog
 from dagster_sparkscale.serve.fleet import Fleet, Watched
@@ -54,12 +55,7 @@ class _Span(click.ParamType):  # type: ignore[type-arg]
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file. Default: STREAM.html in the current folder.",
 )
-@click.option(
-    "--dagster-url",
-    metavar="URL",
-    default="",
-    help="Of Dagster's UI, as people's browsers reach it: the report links to it.",
-)
+@dagster_url_option
 @on_a_target
 def report(where: Target, name: str, since: float, output: Path | None, dagster_url: str) -> None:
     """Write the page of a stream into one HTML file: charts, rescales, what is not known.
@@ -88,7 +84,7 @@ def report(where: Target, name: str, since: float, output: Path | None, dagster_
             seconds=READING,
         )
     try:
-        file.write_text(html.report(page, static(), dagster_url.rstrip("/")), encoding="utf-8")
+        file.write_text(html.report(page, static(), dagster_url), encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"--output: {str(file)!r}: {error.strerror}") from error
     click.echo(file)

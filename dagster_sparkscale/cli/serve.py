@@ -11,7 +11,7 @@ import click
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli.dagster_side import home, last_tick, pending_minutes
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
-from dagster_sparkscale.cli.options import Finite
+from dagster_sparkscale.cli.options import Finite, dagster_url_option
 from dagster_sparkscale.serve.event_log import EventLog
 from dagster_sparkscale.serve.fleet import Fleet, Watched
 from dagster_sparkscale.serve.http import Server, is_loopback, read_token_file
@@ -39,12 +39,7 @@ LISTEN = "127.0.0.1:9464"
     default=15.0,
     help="Between two looks at the agents, however often metrics are asked for. Default: 15.",
 )
-@click.option(
-    "--dagster-url",
-    metavar="URL",
-    default="",
-    help="Of Dagster's UI, as people's browsers reach it: the pages link to it.",
-)
+@dagster_url_option
 @on_a_target
 def serve(
     where: Target,
@@ -78,10 +73,6 @@ def serve(
             f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
             param_hint="--prefix",
         )
-    if dagster_url and not dagster_url.startswith(("http://", "https://")):
-        raise click.BadParameter(
-            f'{dagster_url!r}: must begin with "http://" or "https://"', param_hint="--dagster-url"
-        )
     began = time.time()
     without = home()
     if without.wrong:
@@ -106,7 +97,7 @@ def serve(
                 *(address, fleet.samples),
                 token_file=token_file,
                 prefix=prefix,
-                site=Site(fleet, instance, dagster_url.rstrip("/")),
+                site=Site(fleet, instance, dagster_url),
             )
         except OSError as error:
             raise click.ClickException(f"--listen {listen}: {error.strerror or error}") from None

@@ -117,6 +117,8 @@ def test_many_policies_are_tried_and_what_to_declare_is_said(
     assert [each["rejected"] is None for each in found["policies"]] == [True, True, True, False]
     assert found["recommended"] in [each["policy"] for each in found["policies"][:3]]
     assert (known.folder / "one.png").read_bytes().startswith(b"\x89PNG")
+    known.ask("backtest", "clicks", "--most-late", "5", "--report", "one.html")
+    assert "clicks: backtest</title>" in (known.folder / "one.html").read_text()
     wrong = known.ask("backtest", "clicks", "--most-late", "5", "--report", "one.txt")
     assert wrong.exit_code == 2 and "--report: " in wrong.output
 

@@ -191,8 +191,8 @@ def summary(chart: Chart) -> str:
 
 
 def table(
-    chart: Chart, times: Sequence[int], few: int = FEW
-) -> tuple[int, list[tuple[int, list[float | None]]]]:
+    chart: Chart, times: Sequence[float], few: int = FEW
+) -> tuple[int, list[tuple[float, list[float | None]]]]:
     """A chart as numbers, the newest first: at most `few` lines.
 
     Returns:
@@ -212,7 +212,7 @@ def _extreme(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def as_json(times: Sequence[int], drawn: Sequence[Chart]) -> dict[str, Any]:
+def as_json(times: Sequence[float], drawn: Sequence[Chart]) -> dict[str, Any]:
     """The charts as the script of the page draws them."""
     return {
         "times": list(times),

@@ -262,7 +262,17 @@ def _chart(chart: Chart, part: Any) -> Html:
     )
 
 
-def _table(chart: Chart, times: Sequence[int]) -> Inner:
+def chart(each: Chart, times: Sequence[float]) -> Html:
+    """The place of a chart that does not change, with its sentence and its table."""
+    parts = {f"summary-{each.key}": summary(each), f"table-{each.key}": _table(each, times)}
+
+    def part(key: str, tag: str = "div", **attributes: str) -> Html:
+        return el(tag, parts[key], id=key, **attributes)
+
+    return _chart(each, part)
+
+
+def _table(chart: Chart, times: Sequence[float]) -> Inner:
     if chart.absent or not times:
         return ()
     step, lines = table(chart, times)
@@ -345,24 +355,32 @@ def report(page: StreamPage, files: Mapping[str, str], dagster_url: str = "") ->
     Args:
         files: the style sheets and scripts, by name.
     """
+    seconds = in_units(round(page.now - page.since))
+    ranges = el("p", f"The {seconds} before {clock(page.now)}.")
+    header = el("header", el("h1", page.stream))
+    return one_file(
+        f"{page.stream}: report", header, _stream_main(page, ranges, dagster_url), files
+    )
+
+
+def one_file(title: str, header: Inner, main: Inner, files: Mapping[str, str]) -> str:
+    """A page that needs no server and may load nothing.
+
+    Args:
+        files: the style sheets and scripts, by name.
+    """
     styles = "\n".join(files[name] for name in STYLES)
     scripts = "\n".join(files[name] for name in SCRIPTS)
     policy = (
         f"default-src 'none'; style-src '{_hash(styles)}'; script-src '{_hash(scripts)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    seconds = in_units(round(page.now - page.since))
     head = (
         el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("style", Html(styles)),
     )
-    body = (
-        el("header", el("h1", page.stream)),
-        _stream_main(page, el("p", f"The {seconds} before {clock(page.now)}."), dagster_url),
-        # Behind what it draws: a script in the file itself can't be deferred.
-        el("script", Html(scripts)),
-    )
-    return _page(f"{page.stream}: report", body, head)
+    # Behind what it draws: a script in the file itself can't be deferred.
+    return _page(title, (header, main, el("script", Html(scripts))), head)
 
 
 def _hash(text: str) -> str:
