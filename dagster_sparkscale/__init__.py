@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.learner import Workload as Workload
     from dagster_sparkscale.declare.limits import SourceLimits as SourceLimits
     from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
+    from dagster_sparkscale.declare.lineage import Lineage as Lineage
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
     from dagster_sparkscale.declare.realtime import RealTime as RealTime
@@ -83,6 +84,7 @@ _HOMES = {
     "KeyGroups": "declare.key_groups",
     "KubernetesCluster": "clusters.kubernetes.cluster",
     "Learner": "declare.learner",
+    "Lineage": "declare.lineage",
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
     "NoAdvice": "advice.backtest",

@@ -34,7 +34,7 @@ from dagster_sparkscale.clusters.records.store import (
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import Line, explain, unknown
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.observe.end_report import Slots
+from dagster_sparkscale.observe.end_report import LineageEnd, Slots
 from dagster_sparkscale.observe.status import Status
 
 
@@ -82,6 +82,8 @@ class Driver:
     None: not reported."""
     slots: Slots | None = None
     """The task slots for want of which its real-time queries did not run; None: it reports none."""
+    lineage: LineageEnd | None = None
+    """How its lineage was told to have ended; None: it tells none, or has not told its end."""
     cause: str | None = None
     """Why it was started, as the history of submissions has it; None: not known."""
     record: Record | None = field(default=None, repr=False, compare=False)

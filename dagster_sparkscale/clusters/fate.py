@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.observe.end_report import Slots, Stopped, drained
+from dagster_sparkscale.observe.end_report import LineageEnd, Slots, Stopped, drained
 
 _SIGNALS = 64
 """Linux knows as many."""
@@ -50,6 +50,8 @@ class Observed:
     """The driver's report why it may not have its checkpoint; None: it made none, or lives."""
     slots: Slots | None = None
     """The task slots that its real-time queries lacked; None: it reports none, or lives."""
+    lineage: LineageEnd | None = None
+    """How its lineage was told to have ended; None: it reports none, or lives."""
 
 
 class End(NamedTuple):
@@ -121,5 +123,6 @@ def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
         drained=drained(stopped) if stopped else None,
         cause=record.cause,
         slots=None if state.alive else observed.slots,
+        lineage=None if state.alive else observed.lineage,
         record=record,
     )

@@ -16,6 +16,7 @@ from dagster_sparkscale.declare.declaration import Count, Declaration, Number, S
 from dagster_sparkscale.declare.faults import refuse, shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
 from dagster_sparkscale.declare.learner import Workload
+from dagster_sparkscale.declare.lineage import Lineage
 from dagster_sparkscale.declare.part import Part
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.reserved import reserved
@@ -115,6 +116,11 @@ class Stream(Declaration):
         Calendar | None, is_a(Calendar, "a Calendar, such as Calendar(windows=(Window(...),))")
     ] = None
     """Windows of time in which it is scaled between other bounds, or is left alone. None: never."""
+
+    lineage: Annotated[
+        Lineage | None, is_a(Lineage, 'a Lineage, such as Lineage(url="http://marquez:5000")')
+    ] = None
+    """The OpenLineage server that is told what it reads and writes. None: none is."""
 
     report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
     """Seconds between two events of a stream to which nothing happens. Each has all minutes since
@@ -241,7 +247,8 @@ class Stream(Declaration):
     @property
     def parts(self) -> tuple[Part, ...]:
         """What is declared that brings its own settings, checks and drift."""
-        return tuple(part for part in (self.state, self.backpressure) if part is not None)
+        parts = (self.state, self.backpressure, self.lineage)
+        return tuple(part for part in parts if part is not None)
 
     @property
     def pinned(self) -> int:

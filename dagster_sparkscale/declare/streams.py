@@ -8,6 +8,7 @@ from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import Whole
 from dagster_sparkscale.declare.fields import is_a
 from dagster_sparkscale.declare.limits import DeclaredLimits, LimitsOfSources, StreamingLimits
+from dagster_sparkscale.declare.lineage import Lineage
 from dagster_sparkscale.declare.part import Part
 from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.declare.receivers import DeclaredReceivers, ReceiverPolicy
@@ -21,6 +22,7 @@ KINDS_OF_PARTS: tuple[type[Part], ...] = (
     DeclaredReceivers,
     DeclaredLimits,
     RealTime,
+    Lineage,
 )
 
 

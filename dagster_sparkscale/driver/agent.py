@@ -15,6 +15,7 @@ from .batches.queries import Queries
 from .batches.reports import DoneBatch
 from .batches.structured import StructuredStreaming
 from .batches.tracked import KnownState, Lag, NewQuery
+from .ending.end_report import EndReport
 from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
@@ -179,6 +180,12 @@ class Agent:
         """What the parts know of an error that has ended the program or a query, as fields of
         `EndReport`."""
         known = (part.died(error) for part in self._parts)
+        return {name: value for each in known for name, value in each.items()}
+
+    def ended(self, report: EndReport, code: int) -> Mapping[str, Any]:
+        """What the parts do last, as the driver is about to end with this report and exit code;
+        returns their fields of `EndReport`."""
+        known = (part.ended(report, code) for part in self._parts)
         return {name: value for each in known for name, value in each.items()}
 
     def died_unsaid(self) -> tuple[str, Mapping[str, Any]] | None:

@@ -22,6 +22,7 @@ from .begin.program import run
 from .ending.reporter import WITHIN, EndReporter
 from .ending.stopper import Stopper
 from .kafka.part import KafkaPart
+from .lineage.part import LineagePart
 from .log import say
 from .part import Core, Part
 from .realtime.part import RealTimePart
@@ -48,7 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     reporter = EndReporter(options.announce, options.last_words)
     if (code := _refused(options, reporter)) is not None:
         return code
-    stopper = Stopper(agent, reporter.stopped)
+
+    def last(code: int) -> None:
+        reporter.over(**agent.ended(reporter.report, code))
+
+    stopper = Stopper(agent, reporter.stopped, last)
     stopper.heed_sigterm(options.term_seconds)
     try:
         server = Server(options.bind, options.port, agent, stopper.request, options.tls)
@@ -70,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fence in fences:
             fence.release()
     agent.admission.phase = "ended"
-    reporter.over()
+    last(code)
     return code
 
 
@@ -81,7 +86,7 @@ def compose(core: Core, rates: Rates) -> tuple[Part, ...]:
     # A query waits for its slots first: what is done for its state then, the next start need not.
     realtime, state = RealTimePart(core), StatePart(core)
     of_sources = BackpressurePart(core, rates), KafkaPart()
-    return receivers, *of_sources, realtime, state, TasksPart(core)
+    return receivers, *of_sources, realtime, state, TasksPart(core), LineagePart(core)
 
 
 def _refused(options: Options, reporter: EndReporter) -> int | None:

@@ -10,6 +10,7 @@ from .batches.history import History
 from .batches.reports import DoneBatch
 from .batches.tracked import KnownState, Lag, NewQuery
 from .begin.options import Options
+from .ending.end_report import EndReport
 from .executors.control import ExecutorControl
 from .operation_order import Admission
 from .request import Route
@@ -76,6 +77,12 @@ class Part:
 
     def died(self, error: BaseException | str) -> Mapping[str, Any]:
         """What this part knows of an error that has ended the program or a query, as fields of
+        `EndReport`."""
+        return {}
+
+    def ended(self, report: EndReport, code: int) -> Mapping[str, Any]:
+        """The driver is about to end, with this report and exit code. The process waits for this,
+        so it takes a few seconds at most; returns what the end report says of it, as fields of
         `EndReport`."""
         return {}
 

@@ -55,6 +55,11 @@ REALTIME_SLOTS = "spark.sparkscale.realtime.slots"
 """Spark setting: the task slots that the stream's real-time queries need at once."""
 REALTIME_WAIT = "spark.sparkscale.realtime.wait"
 """Spark setting: seconds that a query waits for them before it starts."""
+LINEAGE = "spark.sparkscale.lineage"
+"""Spark setting: where the driver's lineage goes, the JSON of what
+`driver.lineage.plan.LineagePlan.as_texts` gives."""
+LINEAGE_RECORD = "spark.sparkscale.lineage.record"
+"""Spark setting: the id of the stream's record, from which the ids of lineage runs follow."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 

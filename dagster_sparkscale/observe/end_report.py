@@ -6,21 +6,30 @@ import re
 
 from pydantic import TypeAdapter
 
-from dagster_sparkscale.driver.ending.end_report import MARKER, EndReport, Slots, Stopped
+from dagster_sparkscale.driver.ending.end_report import (
+    MARKER,
+    EndReport,
+    LineageEnd,
+    Slots,
+    Stopped,
+)
 from dagster_sparkscale.typed_json import Malformed, read
 
 __all__ = [
     "EndReport",
+    "LineageEnd",
     "Slots",
     "Stopped",
     "drained",
     "raised",
     "read_end_report",
+    "read_lineage_end",
     "read_slots",
     "read_stopped",
 ]
 
 _REPORT, _STOPPED, _SLOTS = TypeAdapter(EndReport), TypeAdapter(Stopped), TypeAdapter(Slots)
+_LINEAGE = TypeAdapter(LineageEnd)
 
 _BEGINS = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(: .*)?")
@@ -71,6 +80,15 @@ def read_slots(text: bytes | str) -> Slots:
         Malformed: as for `read_stopped`.
     """
     return read(_SLOTS, text)
+
+
+def read_lineage_end(text: bytes | str) -> LineageEnd:
+    """Read how a driver's lineage was told to have ended.
+
+    Raises:
+        Malformed: as for `read_stopped`.
+    """
+    return read(_LINEAGE, text)
 
 
 def drained(stopped: Stopped) -> bool | None:

@@ -29,7 +29,15 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.records.store import Conflict, Record
-from dagster_sparkscale.observe.end_report import Slots, Stopped, raised, read_slots, read_stopped
+from dagster_sparkscale.observe.end_report import (
+    LineageEnd,
+    Slots,
+    Stopped,
+    raised,
+    read_lineage_end,
+    read_slots,
+    read_stopped,
+)
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
@@ -150,6 +158,8 @@ class SubmissionFolder:
     """Left by a driver whose program, or start, has died of something."""
     slots = _File("slots.json")
     """The task slots that its real-time queries lacked, if they did."""
+    lineage = _File("lineage.json")
+    """How its lineage was told to have ended."""
     fenced = _File("fenced.json")
     """Left by a driver that may not have its checkpoint."""
     took = _File("took.json")
@@ -223,6 +233,13 @@ class SubmissionFolder:
         """The task slots that the driver's real-time queries lacked; None: none are reported."""
         try:
             return read_slots(self.slots.read_bytes())
+        except (OSError, typed_json.Malformed):
+            return None
+
+    def lineage_end(self) -> LineageEnd | None:
+        """How the driver's lineage was told to have ended; None: it tells none, or not that."""
+        try:
+            return read_lineage_end(self.lineage.read_bytes())
         except (OSError, typed_json.Malformed):
             return None
 

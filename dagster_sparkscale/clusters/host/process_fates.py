@@ -47,6 +47,7 @@ def observed(fate: Fate, where: str, folder: SubmissionFolder) -> Observed:
         folder.ending() if ended else None,
         None if fenced is None else str(fenced.get("reason", "")),
         folder.lacked() if ended else None,
+        folder.lineage_end() if ended else None,
     )
 
 

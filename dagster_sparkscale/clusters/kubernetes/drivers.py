@@ -73,6 +73,7 @@ class PodDriver(SubmittedDriver):
             stopped=report.stopped if report else None,
             fenced=report.fenced if report else None,
             slots=report.slots if report else None,
+            lineage=report.lineage if report else None,
         )
 
     def agent(self) -> RemoteAgent:

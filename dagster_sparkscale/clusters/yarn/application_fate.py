@@ -305,6 +305,7 @@ def _from_note(note: Mapping[str, Any]) -> Observed:
         stopped=report.stopped if report else None,
         fenced=report.fenced if report else lost,
         slots=report.slots if report else None,
+        lineage=report.lineage if report else None,
     )
 
 

@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 _OPTIONS = "_sparkscale_options"
 """Attribute of a DataStreamWriter: the options that the program has given it."""
+_GIVEN_FORMAT = "_sparkscale_format"
+"""Attribute of a DataStreamWriter: the format that the program has given it."""
+_FORMAT = 1
+"""Place of the format among the arguments of `start` and `toTable`."""
 _QUERY_NAME = 4
 """Place of the query's name among the arguments of `start` and `toTable`."""
 _OUTPUT = {"start": "path", "toTable": "tableName"}
@@ -136,7 +140,14 @@ class StructuredStreaming:
             every[_OUTPUT[by]] = args[0]
         texts = {name: str(value) for name, value in every.items() if value is not None}
         table = texts.get(_OUTPUT["toTable"]) if by == "toTable" else None
-        return self._before_query(NewQuery(writer._spark, texts, table, self._queries.label))
+        format = args[_FORMAT] if len(args) > _FORMAT else options.get("format")
+        return self._before_query(
+            NewQuery(
+                *(writer._spark, texts, table, self._queries.label),
+                frame=getattr(writer, "_df", None),
+                format=format or getattr(writer, _GIVEN_FORMAT, None),
+            )
+        )
 
     def _note_state(self, query: Any, known: KnownState | None) -> None:
         if known is not None:
@@ -253,19 +264,28 @@ class StructuredStreaming:
 
 
 def _note_options(writer_type: Any) -> None:
-    """Have the options of writers noted: in Spark they can't be read back."""
+    """Have the options and the format of writers noted: in Spark they can't be read back."""
 
-    def noting(name: str, given: Callable[..., Mapping[str, Any]]) -> None:
+    def noting(name: str, keep: Callable[..., None]) -> None:
         original = getattr(writer_type, name)
 
         @functools.wraps(original)
         def note(writer: Any, *args: Any, **more: Any) -> Any:
             returned = original(writer, *args, **more)
-            writer.__dict__.setdefault(_OPTIONS, {}).update(given(*args, **more))
+            keep(writer, *args, **more)
             return returned
 
         setattr(writer_type, name, note)
 
-    noting("option", lambda key, value: {key: value})
-    noting("options", lambda **options: options)
-    noting("queryName", lambda queryName: {"queryName": queryName})
+    def options(writer: Any, **given: Any) -> None:
+        writer.__dict__.setdefault(_OPTIONS, {}).update(given)
+
+    def to(writer: Any, source: str) -> None:
+        setattr(writer, _GIVEN_FORMAT, source)
+
+    noting("option", lambda writer, key, value: options(writer, **{key: value}))
+    noting("options", options)
+    noting("queryName", lambda writer, queryName: options(writer, queryName=queryName))
+    noting("format", to)
+    noting("foreach", lambda writer, f: to(writer, "foreach"))
+    noting("foreachBatch", lambda writer, func: to(writer, "foreachBatch"))

@@ -52,6 +52,10 @@ class NewQuery:
     """The table that it writes to; None: it is started by `start`."""
     label: Callable[[str, str], str] = lambda name, _id: name
     """What the agent will call it, by its name and its id."""
+    frame: Any = None
+    """The DataFrame that it writes."""
+    format: str | None = None
+    """The format that it is written in; None: the program has given none."""
 
 
 class KnownState(Protocol):

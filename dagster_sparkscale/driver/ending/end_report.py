@@ -15,7 +15,7 @@ from dagster_sparkscale.driver.tracebacks import error_of
 
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
-PARTS = ("took", "fenced", "stopped", "raised", "slots")
+PARTS = ("took", "fenced", "stopped", "raised", "slots", "lineage")
 """The parts of a report: the fields, and, with `.json`, the files beside the announcement."""
 LONGEST = 2048
 """Characters of the object, all of them ASCII: what Kubernetes keeps whole of a termination message
@@ -49,6 +49,16 @@ class Slots:
     def in_all(self) -> int:
         """Slots that the driver needs, with those that were taken."""
         return self.needed + max(0, (self.registered or 0) - self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class LineageEnd:
+    """The last event of a driver's lineage."""
+
+    kind: str
+    """`COMPLETE`, `FAIL` or `ABORT`."""
+    told: bool = False
+    """Whether the lineage server has taken it from the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,8 @@ class EndReport:
     program that ended itself with a text (`sys.exit("no such topic")`) that text."""
     slots: Slots | None = None
     """The task slots that a real-time query lacked; None: none did."""
+    lineage: LineageEnd | None = None
+    """How its lineage was told to have ended; None: it tells none, or did not come to it."""
 
     def as_json(self) -> str:
         """The object, in one line of at most `LONGEST` characters."""
@@ -132,8 +144,9 @@ class EndReport:
         """What the file of a part of it holds."""
         if part == "stopped" and self.stopped is not None:
             return asdict(self.stopped)
-        if part == "slots" and self.slots is not None:
-            return asdict(self.slots)
+        for name, field in (("slots", self.slots), ("lineage", self.lineage)):
+            if part == name and field is not None:
+                return asdict(field)
         return {"fenced": {"reason": self.fenced}, "raised": {"raised": self.raised}}.get(part, {})
 
     def _shorter(self) -> "EndReport":
@@ -147,7 +160,7 @@ class EndReport:
         stopped = self.stopped
         if stopped is not None:
             stopped = replace(stopped, queries=tuple(map(_short, stopped.queries)))
-        return EndReport(self.took, _half(self.fenced), stopped, _half(self.raised), self.slots)
+        return replace(self, fenced=_half(self.fenced), stopped=stopped, raised=_half(self.raised))
 
 
 def _short(query: StoppedQuery) -> StoppedQuery:

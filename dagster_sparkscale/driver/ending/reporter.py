@@ -74,9 +74,18 @@ class EndReporter:
         """Whether an error was reported."""
         return self._report.raised is not None
 
-    def over(self) -> None:
-        """Report that the driver has ended, with nothing to add."""
-        self._end()
+    @property
+    def report(self) -> EndReport:
+        """What is reported so far."""
+        return self._report
+
+    def over(self, **more: Any) -> None:
+        """Report that the driver has ended.
+
+        Args:
+            more: what there is to add, by the fields of `EndReport`.
+        """
+        self._end(**more)
 
     def _end(self, **more: Any) -> None:
         """Report what there is more of the end, in `WITHIN` seconds at most."""

@@ -31,11 +31,17 @@ class Stopper:
 
     Args:
         report: called with how it has ended.
+        last: called with the exit code, before a process that is cut ends.
     """
 
-    def __init__(self, agent: Agent, report: Callable[[Stopped], None]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        report: Callable[[Stopped], None],
+        last: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._agent = agent
-        self._report = report
+        self._report, self._last = report, last
         self._lock = threading.Lock()
         self.requested = False
         self._sigterm = False
@@ -157,6 +163,7 @@ class Stopper:
         cut.join(CUT_WITHIN)
         self._report_how(ended_itself, active)
         self._agent.admission.phase = "ended"
+        self._last(NOT_CLEAN)
         self._agent.close()
         os._exit(NOT_CLEAN)
 

@@ -218,6 +218,17 @@ READ_LIMITS = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.uniqueSources",
     ),
 )
+SOURCES_READ = Feature(
+    "sources_read",
+    "what a query reads",
+    "lineage has no inputs but those that are declared",
+    (
+        "pyspark.sql.streaming.readwriter.DataStreamWriter._df",
+        "org.apache.spark.sql.Dataset.queryExecution",
+        "org.apache.spark.sql.catalyst.streaming.StreamingRelationV2",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation",
+    ),
+)
 ENDING = Feature(
     "ending",
     "ending queries between two batches",  # guarded where it is used, in ending/stopper.py

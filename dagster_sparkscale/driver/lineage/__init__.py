@@ -1,0 +1,1 @@
+"""What a driver tells an OpenLineage server of its run."""
