@@ -8,6 +8,7 @@ from dagster_sparkscale.backpressure.schedules import retune_schedules
 from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
 from dagster_sparkscale.capability import Capabilities, Capability
 from dagster_sparkscale.kafka import page as kafka_page
+from dagster_sparkscale.lineage.ends import EndTeller
 from dagster_sparkscale.realtime import page as realtime_page
 from dagster_sparkscale.receivers import count, faults
 from dagster_sparkscale.receivers import page as receivers_page
@@ -18,6 +19,8 @@ from dagster_sparkscale.state import page as state_page
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.state.task_waves import in_whole_waves
+
+_ENDS = EndTeller()
 
 CAPABILITIES = Capabilities(
     Capability("steering", operations=(STEER_STREAM,), sections=steering_page.sections),
@@ -54,6 +57,7 @@ CAPABILITIES = Capabilities(
         faults=realtime_page.faults,
         sections=realtime_page.sections,
     ),
+    Capability("lineage", learn=_ENDS.learn, ended=_ENDS.see),
     Capability("effect", adjust=effect.adjust, learn=effect.learn),
 )
 """All capabilities, in the order of their sections on a stream's page."""

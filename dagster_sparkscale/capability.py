@@ -92,6 +92,9 @@ class Capability:
     learn: Callable[[Running, Decision], Mapping[str, float]] = _empty
     """What is known of the stream from now on, under the capability's own keys of the cursor. What
     is left out is forgotten."""
+    ended: Callable[[Situation], Mapping[str, float]] = _empty
+    """What is known of a stream whose driver does not answer, or has ended, under the capability's
+    own keys of the cursor: they stand in the place of what was known under these."""
     sections: Callable[[Situation], Mapping[str, str]] = _empty
     """Markdown for Overview, by title; empty text is not shown."""
     numbers: Callable[[Situation, Minute], Mapping[str, float | None]] = _empty
@@ -152,7 +155,8 @@ class Capabilities:
             decision: what should happen to it, which need not come to be.
         """
         if not isinstance(situation, Running):
-            return situation.learned
+            every = (row.ended(situation) for row in self.rows)
+            return {**situation.learned, **{k: n for each in every for k, n in each.items()}}
         return {
             key: value for row in self.rows for key, value in row.learn(situation, decision).items()
         }

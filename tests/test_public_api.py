@@ -146,6 +146,7 @@ MOMENTS = {
     "in_force/limits.py": "datetime",
     "clusters/kubernetes/pod_fate.py": "datetime",
     "driver/batches/progress.py": "datetime",
+    "driver/lineage/events.py": "datetime",
     "durations.py": "datetime",
     "markdown.py": "time",
     "sources/kinesis/options.py": "datetime",

@@ -11,8 +11,9 @@ from pydantic import Field, field_validator
 from dagster_sparkscale.declare.declaration import Declaration, Seconds
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.driver.lineage.datasets import Dataset
-from dagster_sparkscale.driver.lineage.plan import PREFIX, LineagePlan
+from dagster_sparkscale.driver.lineage.plan import PREFIX, LineagePlan, with_version
 from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
+from dagster_sparkscale.version import __version__
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -114,7 +115,7 @@ class Lineage(Declaration, Part):
         ).as_texts()
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
-        return {LINEAGE: json.dumps(self._texts(stream))}
+        return {LINEAGE: json.dumps(with_version(self._texts(stream), __version__))}
 
     def declared(self, stream: StreamOfParts) -> dict[str, str]:
         return self._texts(stream)

@@ -15,7 +15,6 @@ from .batches.queries import Queries
 from .batches.reports import DoneBatch
 from .batches.structured import StructuredStreaming
 from .batches.tracked import KnownState, Lag, NewQuery
-from .ending.end_report import EndReport
 from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
@@ -182,10 +181,14 @@ class Agent:
         known = (part.died(error) for part in self._parts)
         return {name: value for each in known for name, value in each.items()}
 
-    def ended(self, report: EndReport, code: int) -> Mapping[str, Any]:
-        """What the parts do last, as the driver is about to end with this report and exit code;
-        returns their fields of `EndReport`."""
-        known = (part.ended(report, code) for part in self._parts)
+    def ended(self, outcome: str, why: str | None) -> Mapping[str, Any]:
+        """What the parts do last, as the driver is about to end; returns their fields of
+        `EndReport`.
+
+        Args:
+            outcome, why: as `EndReport.outcome` has them.
+        """
+        known = (part.ended(outcome, why) for part in self._parts)
         return {name: value for each in known for name, value in each.items()}
 
     def died_unsaid(self) -> tuple[str, Mapping[str, Any]] | None:

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
     def last(code: int) -> None:
-        reporter.over(**agent.ended(reporter.report, code))
+        reporter.over(**agent.ended(*reporter.report.outcome(code)))
 
     stopper = Stopper(agent, reporter.stopped, last)
     stopper.heed_sigterm(options.term_seconds)

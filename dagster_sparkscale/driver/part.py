@@ -10,7 +10,6 @@ from .batches.history import History
 from .batches.reports import DoneBatch
 from .batches.tracked import KnownState, Lag, NewQuery
 from .begin.options import Options
-from .ending.end_report import EndReport
 from .executors.control import ExecutorControl
 from .operation_order import Admission
 from .request import Route
@@ -80,10 +79,13 @@ class Part:
         `EndReport`."""
         return {}
 
-    def ended(self, report: EndReport, code: int) -> Mapping[str, Any]:
-        """The driver is about to end, with this report and exit code. The process waits for this,
-        so it takes a few seconds at most; returns what the end report says of it, as fields of
-        `EndReport`."""
+    def ended(self, outcome: str, why: str | None) -> Mapping[str, Any]:
+        """The driver is about to end. It waits for this, which takes a few seconds at most; returns
+        what the end report says of it, as fields of `EndReport`.
+
+        Args:
+            outcome, why: as `EndReport.outcome` has them.
+        """
         return {}
 
     def lag(self) -> Lag | None:

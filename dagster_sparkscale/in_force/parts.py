@@ -2,7 +2,7 @@
 
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force import live_limits, receiver_counts, slots, tuned
+from dagster_sparkscale.in_force import lineage, live_limits, receiver_counts, slots, tuned
 from dagster_sparkscale.observe.end_report import Slots
 
 
@@ -33,6 +33,7 @@ def remembered_settings(stream: Stream, record: Record) -> dict[str, str]:
         **receiver_counts.settings_of(stream, record),
         **live_limits.at_start(record.rates),
         **slots.settings_of(stream, record),
+        **lineage.settings_of(stream, record),
     }
 
 

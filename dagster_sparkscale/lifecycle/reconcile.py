@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import ask, end_of_log, newest_now
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force import lineage
 from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
 from dagster_sparkscale.in_force.slots import out_of_reach
 from dagster_sparkscale.lifecycle.recovery import recover
@@ -201,8 +202,10 @@ def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
 def _remember_parts(lease: Lease, stream: Stream, ended: Driver | None) -> tuple[str, ...]:
     """Bring what is remembered of the stream's parts in line with what is declared by now; what
     changes by that, a line each."""
+    now = time.time()
     drained, lacked = (None, None) if ended is None else (ended.drained, ended.slots)
-    record, lines = at_start(lease.record, stream, time.time(), drained, lacked)
+    record, lines = at_start(lease.record, stream, now, drained, lacked)
+    record = lineage.at_start(record, ended, now)
     _write(lease, record)
     return lines
 

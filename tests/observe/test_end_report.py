@@ -11,6 +11,7 @@ from dagster_sparkscale.driver.ending.end_report import (
     LONGEST,
     MARKER,
     EndReport,
+    LineageEnd,
     Slots,
     Stopped,
     StoppedQuery,
@@ -24,6 +25,7 @@ REPORT = EndReport(
     stopped=Stopped(1.5, True, False, (StoppedQuery("orders", False, 16),), True),
     raised="ValueError: no such topic",
     slots=Slots(6, 1, 3),
+    lineage=LineageEnd("FAIL", True),
 )
 WRITTEN = {
     "took": True,
@@ -37,6 +39,7 @@ WRITTEN = {
     },
     "raised": "ValueError: no such topic",
     "slots": {"needed": 6, "free": 1, "registered": 3, "declared": False},
+    "lineage": {"kind": "FAIL", "told": True},
 }
 
 

@@ -133,6 +133,21 @@ class SlotsNeeded:
 
 
 @dataclass(frozen=True)
+class UntoldEnd:
+    """The end of a driver that its lineage server was not told of by the driver itself."""
+
+    epoch: int
+    at: float
+    """Seconds since the epoch."""
+    kind: str
+    """`COMPLETE`, `FAIL` or `ABORT`."""
+    why: str | None = None
+    """What it failed of, in words; None: of nothing, or that is not known."""
+    lineage: Mapping[str, str] = field(default_factory=dict)
+    """The plan of its lineage, as the driver was started with it (`driver.lineage.plan`)."""
+
+
+@dataclass(frozen=True)
 class Record:
     """What is remembered of one stream. A field without a default is an error where it lacks."""
 
@@ -199,6 +214,9 @@ class Record:
     slots: SlotsNeeded | None = None
     """Task slots that its real-time queries need beyond what is declared; None: Spark has said
     nothing of it."""
+    untold: tuple[UntoldEnd, ...] = ()
+    """The latest ends of drivers before the newest that were not told by themselves, oldest first.
+    Whether anybody has told them since is not known here."""
 
     @classmethod
     def new(cls, id: str) -> Self:

@@ -9,7 +9,7 @@ field may be added, with a default, and none may change what it means.
 import json
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from dagster_sparkscale.driver.tracebacks import error_of
 
@@ -24,6 +24,10 @@ beside four other containers, such as those that a mesh adds (12 KiB for all, 4 
 NOT_CLEAN = 124
 """The exit code of a driver that was asked to stop and did not end in good order; as `timeout` has
 it for what it had to end."""
+
+Outcome = Literal["completed", "failed", "cut"]
+"""What became of a driver: it did all, or what it was in the middle of when it was asked to stop;
+it failed; or it was cut off when it was asked to stop."""
 
 _RAISED = 200
 _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
@@ -132,6 +136,20 @@ class EndReport:
     """The task slots that a real-time query lacked; None: none did."""
     lineage: LineageEnd | None = None
     """How its lineage was told to have ended; None: it tells none, or did not come to it."""
+
+    def outcome(self, code: int) -> tuple[Outcome, str | None]:
+        """What became of the driver, and why where it did not complete, in words.
+
+        Args:
+            code: its exit code.
+        """
+        if self.fenced is not None:
+            return "failed", self.fenced
+        if self.stopped is not None:
+            return ("completed", None) if self.stopped.clean else ("cut", self.stopped.in_words())
+        if self.raised is not None:
+            return "failed", self.raised
+        return ("failed", f"exit code {code}") if code else ("completed", None)
 
     def as_json(self) -> str:
         """The object, in one line of at most `LONGEST` characters."""

@@ -1,4 +1,4 @@
-"""OpenLineage's run events of a driver, and how its end is told. Pure.
+"""OpenLineage's run events of a driver. Pure.
 
 Written by OpenLineage's schema 2-0-2 (openlineage.io/spec/2-0-2/OpenLineage.json) and its facets. A
 run is one driver: its id follows from the stream's record and the epoch, so that whoever tells of
@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from dagster_sparkscale.driver.ending.end_report import EndReport
-from dagster_sparkscale.version import __version__
-
 from .datasets import Dataset
 from .plan import LineagePlan
 
-PRODUCER = f"pkg:pypi/dagster-sparkscale@{__version__}"
-"""Names this library and its release, as a package URL: it names no host."""
+PRODUCER = "pkg:pypi/dagster-sparkscale"
+"""Names this library, as a package URL: it names no host. `@` and the release follow."""
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 START, RUNNING, COMPLETE, FAIL, ABORT = "START", "RUNNING", "COMPLETE", "FAIL", "ABORT"
 
 _FACETS = "https://openlineage.io/spec/facets"
-_RUNS = uuid.uuid5(uuid.NAMESPACE_URL, "pkg:pypi/dagster-sparkscale#drivers")
+_RUNS = uuid.uuid5(uuid.NAMESPACE_URL, f"{PRODUCER}#drivers")
 
 
 def run_id(record: str, epoch: int) -> str:
@@ -54,70 +51,50 @@ def run_event(
         spark: the release of Spark; None: not known.
         error: what it failed of, for people; None: of nothing, or that is not known.
     """
+    producer = f"{PRODUCER}@{plan.version}" if plan.version else PRODUCER
+
+    def facet(name: str, /, **fields: Any) -> dict[str, Any]:
+        schema = f"{_FACETS}/{name}.json#/$defs/{name.rpartition('/')[2]}"
+        return {"_producer": producer, "_schemaURL": schema, **fields}
+
     facets: dict[str, Any] = {}
     if spark is not None:
-        facets["processing_engine"] = _facet(
+        facets["processing_engine"] = facet(
             "1-1-1/ProcessingEngineRunFacet",
             version=spark,
             name="spark",
-            openlineageAdapterVersion=__version__,
+            openlineageAdapterVersion=plan.version,
         )
     if error is not None:
-        facets["errorMessage"] = _facet(
+        facets["errorMessage"] = facet(
             "1-0-1/ErrorMessageRunFacet", message=error, programmingLanguage="PYTHON"
         )
+    job_type = facet(
+        "2-0-4/JobTypeJobFacet",
+        processingType="STREAMING",
+        integration="SPARK",
+        jobType="APPLICATION",
+        emissionPattern={
+            "eventTrigger": "PERIODIC",
+            "eventContentMode": "ACCUMULATIVE",
+            "windowDuration": max(1, round(plan.every)),
+        },
+    )
     return {
         "eventType": kind,
         "eventTime": _moment(at),
         "run": {"runId": run, "facets": facets},
-        "job": {
-            "namespace": plan.namespace,
-            "name": plan.job,
-            "facets": {
-                "jobType": _facet(
-                    "2-0-4/JobTypeJobFacet",
-                    processingType="STREAMING",
-                    integration="SPARK",
-                    jobType="APPLICATION",
-                    emissionPattern={
-                        "eventTrigger": "PERIODIC",
-                        "eventContentMode": "ACCUMULATIVE",
-                        "windowDuration": max(1, round(plan.every)),
-                    },
-                )
-            },
-        },
+        "job": {"namespace": plan.namespace, "name": plan.job, "facets": {"jobType": job_type}},
         "inputs": [each._asdict() for each in _joined(plan.inputs, inputs)],
         "outputs": [each._asdict() for each in _joined(plan.outputs, outputs)],
-        "producer": PRODUCER,
+        "producer": producer,
         "schemaURL": SCHEMA,
     }
-
-
-def end_of(report: EndReport, code: int) -> tuple[str, str | None]:
-    """The kind of the last event of a driver, and why it has come to that.
-
-    Args:
-        report: how it has ended.
-        code: its exit code.
-    """
-    if report.fenced is not None:
-        return FAIL, report.fenced
-    if report.stopped is not None:
-        return (COMPLETE, None) if report.stopped.clean else (ABORT, report.stopped.in_words())
-    if report.raised is not None:
-        return FAIL, report.raised
-    return (FAIL, f"exit code {code}") if code else (COMPLETE, None)
 
 
 def _moment(at: float) -> str:
     utc = timezone.utc  # noqa: UP017, as a driver may run on Python 3.10
     return datetime.fromtimestamp(at, utc).isoformat(timespec="milliseconds")
-
-
-def _facet(name: str, /, **fields: Any) -> dict[str, Any]:
-    schema = f"{_FACETS}/{name}.json#/$defs/{name.rpartition('/')[2]}"
-    return {"_producer": PRODUCER, "_schemaURL": schema, **fields}
 
 
 def _joined(first: Sequence[Dataset], second: Sequence[Dataset]) -> list[Dataset]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_sparkscale.driver.batches.tracked import NewQuery
-from dagster_sparkscale.driver.ending.end_report import EndReport, LineageEnd
+from dagster_sparkscale.driver.ending.end_report import LineageEnd
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.spark.features import SOURCES_READ
@@ -14,7 +14,7 @@ from dagster_sparkscale.driver.spark.plans import streaming_sources
 from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
 
 from .datasets import Dataset, read_from, written_to
-from .events import end_of, run_id
+from .events import ABORT, COMPLETE, FAIL, run_id
 from .plan import LineagePlan, plan_of
 from .telling import Teller
 
@@ -23,6 +23,8 @@ WITHIN = 5.0
 _PARENT = ("parent", "rootParent")
 """How the settings begin, after `spark.openlineage.`, by which OpenLineage's listener in Spark says
 whose runs its own are part of."""
+
+_KINDS: Mapping[str, str] = {"completed": COMPLETE, "failed": FAIL, "cut": ABORT}
 
 
 class LineagePart(Part):
@@ -81,9 +83,8 @@ class LineagePart(Part):
     def _written_by(self, query: NewQuery) -> tuple[Dataset, ...]:
         return written_to(query.format, query.options, self._default_fs)
 
-    def ended(self, report: EndReport, code: int) -> Mapping[str, Any]:
+    def ended(self, outcome: str, why: str | None) -> Mapping[str, Any]:
         if self._teller is None:
             return {}
-        kind, error = end_of(report, code)
-        told = self._teller.end(kind, time.time(), error, WITHIN)
-        return {"lineage": LineageEnd(kind, told)}
+        kind = _KINDS[outcome]
+        return {"lineage": LineageEnd(kind, self._teller.end(kind, time.time(), why, WITHIN))}

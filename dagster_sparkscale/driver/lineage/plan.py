@@ -1,4 +1,4 @@
-"""Where a driver's lineage goes and under which names, as it travels in texts. Pure.
+"""The plan of a driver's lineage: its server and its names, and how they travel in texts. Pure.
 
 The same texts go into a Spark setting and into what the record remembers of a driver: by them the
 end of one that was killed is told under the same names.
@@ -16,7 +16,7 @@ PREFIX = "lineage."
 
 @dataclass(frozen=True, slots=True)
 class LineagePlan:
-    """Where lineage goes, and under which names."""
+    """The server that lineage goes to, and the names that it has there."""
 
     url: str
     """The address that events are posted to."""
@@ -33,9 +33,12 @@ class LineagePlan:
     inputs: tuple[Dataset, ...] = ()
     """Datasets that are declared, beside those that are found."""
     outputs: tuple[Dataset, ...] = ()
+    version: str = ""
+    """The release of this library, which the driver itself does not know; empty: not known. Not
+    among the texts, as it is no part of the declaration."""
 
     def as_texts(self) -> dict[str, str]:
-        """Its fields as texts, by names that begin with `PREFIX`; without what is not set."""
+        """The fields as texts, by names that begin with `PREFIX`; without what is not set."""
         texts = {"url": self.url, "namespace": self.namespace, "job": self.job}
         texts |= {"every": f"{self.every:g}"}
         for name, text in (("api_key_env", self.api_key_env), ("api_key_file", self.api_key_file)):
@@ -66,10 +69,17 @@ def plan_of(texts: Mapping[str, str]) -> LineagePlan | None:
             float(given["every"]),
             given.get("api_key_env"),
             given.get("api_key_file"),
-            *(_datasets(given.get(name, "[]")) for name in ("inputs", "outputs")),
+            _datasets(given.get("inputs", "[]")),
+            _datasets(given.get("outputs", "[]")),
+            given.get("version", ""),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no plan of lineage: {error!r}") from None
+
+
+def with_version(texts: Mapping[str, str], version: str) -> dict[str, str]:
+    """The texts of a plan, with the release of this library."""
+    return {**texts, f"{PREFIX}version": version}
 
 
 def _datasets(text: str) -> tuple[Dataset, ...]:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.version import __version__
-
 from .plan import LineagePlan
 
 
@@ -36,7 +34,7 @@ def post(plan: LineagePlan, event: Mapping[str, Any], timeout: float) -> None:
     """
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": f"dagster-sparkscale/{__version__}",
+        "User-Agent": f"dagster-sparkscale/{plan.version or '-'}",
     }
     if (key := _key(plan)) is not None:
         headers["Authorization"] = f"Bearer {key}"

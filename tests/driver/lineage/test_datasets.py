@@ -101,8 +101,16 @@ TEXTS = st.text(max_size=40)
     st.sampled_from(["kafka", "kinesis-direct", "json", "rate"]) | TEXTS,
     st.dictionaries(
         st.sampled_from(
-            ["path", "subscribe", "assign", "topic", "streamName", "endpointUrl", "region"]
-            + ["kafka.bootstrap.servers"]
+            [
+                "path",
+                "subscribe",
+                "assign",
+                "topic",
+                "streamName",
+                "endpointUrl",
+                "region",
+                "kafka.bootstrap.servers",
+            ]
         ),
         TEXTS,
     ),

@@ -2,16 +2,14 @@
 
 import math
 import uuid
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.ending.end_report import EndReport, Stopped, StoppedQuery
 from dagster_sparkscale.driver.lineage.datasets import Dataset
-from dagster_sparkscale.driver.lineage.events import end_of, run_event, run_id
-from dagster_sparkscale.driver.lineage.plan import LineagePlan, plan_of
+from dagster_sparkscale.driver.lineage.events import run_event, run_id
+from dagster_sparkscale.driver.lineage.plan import LineagePlan, plan_of, with_version
 from tests.driver.lineage.receiving import check
 
 PLAN = LineagePlan("http://lineage/api/v1/lineage", "prod", "orders")
@@ -59,7 +57,7 @@ def test_every_event_is_one_by_the_schema(
 def test_an_event_names_no_private_host():
     text = str(run_event(PLAN, run_id("r", 1), "START", 0.0, spark="4.3.0"))
     assert "http://lineage" not in text
-    assert "'producer': 'pkg:pypi/dagster-sparkscale@" in text
+    assert "'producer': 'pkg:pypi/dagster-sparkscale'" in text
     assert "'eventTime': '1970-01-01T00:00:00.000+00:00'" in text
 
 
@@ -78,6 +76,10 @@ def test_the_id_of_a_run_stays_what_it_is():
 def test_a_plan_travels_as_texts_among_others(plan: LineagePlan):
     texts = plan.as_texts()
     assert plan_of({"program": "a.py", **texts}) == plan
+    known = plan_of(with_version(texts, "0.1.0"))
+    assert known is not None and known.version == "0.1.0"
+    event = run_event(known, run_id("r", 1), "START", 0.0)
+    assert event["producer"] == "pkg:pypi/dagster-sparkscale@0.1.0"
 
 
 def test_there_may_be_no_plan_or_half_of_one():
@@ -87,29 +89,3 @@ def test_there_may_be_no_plan_or_half_of_one():
     with pytest.raises(ValueError, match="no plan of lineage"):
         plan_of(texts)
     assert math.isclose(plan_of(PLAN.as_texts()).every, 600)
-
-
-STOPPED = Stopped(10.0, True, True, (StoppedQuery("q", True, 3),))
-
-
-@pytest.mark.parametrize(
-    ("report", "code", "kind", "why"),
-    [
-        (EndReport(), 0, "COMPLETE", None),
-        (EndReport(), 3, "FAIL", "exit code 3"),
-        (EndReport(raised="ValueError: no"), 1, "FAIL", "ValueError: no"),
-        (EndReport(fenced="taken"), 1, "FAIL", "taken"),
-        (EndReport(stopped=STOPPED), 0, "COMPLETE", None),
-        (EndReport(stopped=STOPPED, raised="it was stopped"), 0, "COMPLETE", None),
-        (
-            EndReport(stopped=replace(STOPPED, ended_itself=False)),
-            124,
-            "ABORT",
-            "the program did not end in time and was ended; q: drained, batch 3 done",
-        ),
-    ],
-)
-def test_how_a_driver_ended_is_how_its_run_ended(
-    report: EndReport, code: int, kind: str, why: str | None
-):
-    assert end_of(report, code) == (kind, why)

@@ -1,0 +1,1 @@
+"""Tells the ends of drivers that could not tell them themselves, to their OpenLineage servers."""
