@@ -57,7 +57,7 @@ class Lineage(Declaration, Part):
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
-        right = "must begin with http:// or https:// and a host, as http://marquez:5000"
+        right = "must be an address with http:// or https:// and a host, as http://marquez:5000"
         try:
             found = urlsplit(value)
             port_is_right = found.port is None or found.port > 0

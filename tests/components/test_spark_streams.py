@@ -95,6 +95,14 @@ streams:
       clicks: {max_offsets_per_trigger: 1000}
       files: {options: {maxFilesPerTrigger: 10}}
     realtime: {slots: 2, wait: 1 min}
+    lineage:
+      url: http://marquez:5000
+      endpoint: lineage
+      namespace: prod
+      every: 5 min
+      api_key_env: LINEAGE_KEY
+      inputs: [["kafka://broker:9092", clicks]]
+      outputs: [["postgres://db:5432", shop.public.clicks]]
     retune: {schedule: "0 4 * * *", apply: true}
     calendar:
       timezone: Europe/Berlin
@@ -172,6 +180,15 @@ PYTHON = [
             "files": ours.SourceLimits(options={"maxFilesPerTrigger": 10}),
         },
         realtime=ours.RealTime(slots=2, wait="1 min"),
+        lineage=ours.Lineage(
+            url="http://marquez:5000",
+            endpoint="lineage",
+            namespace="prod",
+            every="5 min",
+            api_key_env="LINEAGE_KEY",
+            inputs=[("kafka://broker:9092", "clicks")],
+            outputs=[("postgres://db:5432", "shop.public.clicks")],
+        ),
         retune=ours.Retune(schedule="0 4 * * *", apply=True),
         calendar=ours.Calendar(
             timezone="Europe/Berlin",

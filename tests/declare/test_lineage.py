@@ -49,8 +49,8 @@ def test_another_server_is_for_the_next_driver():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"url": "marquez:5000"}, "must begin with http:// or https:// and a host"),
-        ({"url": "http://a b"}, "must begin with http:// or https:// and a host"),
+        ({"url": "marquez:5000"}, "must be an address with http:// or https:// and a host"),
+        ({"url": "http://a b"}, "must be an address with http:// or https:// and a host"),
         ({"url": "http://user:pw@marquez"}, "must have no password"),
         ({"url": "http://marquez?api_key=1"}, "must have no password"),
         ({"url": "http://m", "every": 0.5}, "every = 0.5"),

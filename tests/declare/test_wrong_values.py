@@ -12,6 +12,7 @@ from dagster_sparkscale.declare.calendar import Calendar, Window
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.declare.lineage import Lineage
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
@@ -131,6 +132,15 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "step": (3,),
     "cooldown": (3, 2.5),
     "drain": (3, 2.5),
+    "lineage": (None,),
+    "url": (),
+    "endpoint": TEXT,
+    "namespace": TEXT,
+    "every": (3, 2.5),
+    "api_key_env": (None, *TEXT),
+    "api_key_file": (None,),
+    "inputs": ([],),
+    "outputs": ([],),
 }
 WINDOW = {"cron": "0 8 * * *", "duration": 60, "freeze": True}
 NEEDED: dict[type[Declaration], dict[str, Any]] = {
@@ -142,6 +152,7 @@ NEEDED: dict[type[Declaration], dict[str, Any]] = {
     Calendar: {"windows": (Window(**WINDOW),)},
     ReceiverCount: {"maximum": 4},
     RealTime: {"slots": 6},
+    Lineage: {"url": "http://marquez:5000"},
     RecoveryPolicy: {"limit": 1},  # one that the shortest `within` leaves within reach
 }
 UNTYPED = {"automation_condition"}
@@ -152,7 +163,7 @@ def cases() -> list[Any]:
     for model in (
         *(StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy),
         *(BackpressurePolicy, Retune, SourceLimits, StreamingLimits),
-        *(ReceiverPolicy, ReceiverCount, RealTime, Window, Calendar),
+        *(ReceiverPolicy, ReceiverCount, RealTime, Window, Calendar, Lineage),
     ):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))
@@ -182,7 +193,7 @@ def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], fiel
         assert re.search(r" (must be|must have|missing|no such field|begins with|drop it)\b", said)
         if field not in ("env", "spark_conf", "options"):
             assert " = " in said, said
-        for raw in ("Input should", "pydantic", "http", "[type=", "Traceback", "Value error"):
+        for raw in ("Input should", "pydantic", "https://errors", "[type=", "Traceback", "Value error"):
             assert raw not in said, said
         assert len(said) < 500, said
 

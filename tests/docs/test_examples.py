@@ -216,6 +216,7 @@ COMPLETE = {
     ("docs/backpressure.md", "schedule"): fields(ours.Retune),
     ("docs/declaring.md", "cron"): fields(ours.Window),
     ("docs/kinesis.md", "streamName"): set(NAMES),
+    ("docs/lineage.md", "url"): fields(ours.Lineage),
     ("docs/kubernetes.md", "image"): fields(ours.KubernetesCluster),
     ("docs/receivers.md", "removal"): fields(ours.ReceiverPolicy),
     ("docs/receivers.md", "maximum"): fields(ours.ReceiverCount),
