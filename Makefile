@@ -40,7 +40,7 @@ SLOWEST = --durations=25 --durations-min=5
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean
+.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -63,7 +63,7 @@ java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m dev.java
 
 demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself, KAFKA=1 has a fourth
-	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless) \
+	@exec $(VENV)/bin/sparkscale demo $(if $(filter-out 0 no false,$(HEADLESS)),--headless) \
 		$(if $(filter-out 0 no false,$(KAFKA)),--kafka)
 
 # Elsewhere than the demo's own .demo: the pictures show where logs are.
@@ -115,6 +115,13 @@ lint: $(STAMP) ## check style, formatting and which room imports which
 
 types: $(STAMP) ## check types
 	$(VENV)/bin/mypy
+
+# The wheel is built of the source distribution. The notes that setuptools leaves would pass for
+# another installation.
+dist: $(STAMP) ## what is released: a source distribution, and of that a wheel, in the folder dist
+	rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist .
+	rm -rf *.egg-info
 
 bench: $(STAMP) ## measure; ONLY=name for one benchmark
 	$(WITH_JAVA) && exec $(PY) -m benchmarks $(ONLY)

@@ -12,6 +12,7 @@ from typing import IO, TypeVar
 from filelock import FileLock
 
 T = TypeVar("T")
+_ROOT = Path(__file__).resolve().parent.parent
 MINUTES = 15
 """How long an installation may take."""
 _NEVER_ENDED = (OSError, subprocess.TimeoutExpired)
@@ -20,6 +21,14 @@ _NEVER_ENDED = (OSError, subprocess.TimeoutExpired)
 def say(text: str) -> None:
     """Tell people. Not on stdout, which is for what is found."""
     print(text, file=sys.stderr, flush=True)
+
+
+def cache() -> Path:
+    """What is downloaded is kept here: in the clone, or for the user where this is none."""
+    if (_ROOT / "pyproject.toml").exists():
+        return _ROOT / ".cache"
+    kept = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(kept) / "dagster-sparkscale"
 
 
 class InstallFailed(RuntimeError):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dev.installing import InstallFailed, call, once
+from dev.installing import InstallFailed, cache, call, once
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache"
+CACHE = cache()
 _SECONDS = 900.0
 _CENTRAL = ("*", "central", "external:*")
 

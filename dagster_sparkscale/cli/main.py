@@ -14,6 +14,7 @@ import dagster as dg
 
 from dagster_sparkscale.cli.backtest import backtest_command, recommend
 from dagster_sparkscale.cli.changes import CHANGES
+from dagster_sparkscale.cli.demo import demo
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
@@ -57,7 +58,7 @@ def main(context: click.Context) -> None:
 
 
 for command in (
-    *(status, doctor, logs, usage, serve, report, receivers, backtest_command, recommend),
+    *(demo, status, doctor, logs, usage, serve, report, receivers, backtest_command, recommend),
     *(*CHANGES, *STEERING),
 ):
     main.add_command(command)
