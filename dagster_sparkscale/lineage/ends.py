@@ -86,31 +86,36 @@ class EndTeller:
         if plan is None:
             return
         with self._changed:
-            if len(self._waiting) < MOST:
-                self._waiting[run] = plan, run_event(plan, run, end.kind, end.at, error=end.why)
+            if run in self._waiting or len(self._waiting) >= MOST:
+                return
+            self._waiting[run] = plan, run_event(plan, run, end.kind, end.at, error=end.why)
             if self._posting:
                 return
             self._posting = True
         threading.Thread(target=self._tell, name="sparkscale-lineage", daemon=True).start()
 
     def _tell(self) -> None:
-        """Try each event that waits once."""
-        tried: set[str] = set()
+        """Try each event that waits once: the next look has what was not taken wait again."""
         while True:
             with self._changed:
-                left = [run for run in self._waiting if run not in tried]
-                if not left:
+                run = next(iter(self._waiting), None)
+                if run is None:
                     self._posting = False
                     return
-                run = left[0]
-                plan, event = self._waiting.pop(run)
-            tried.add(run)
-            try:
-                self._post(plan, event, TIMEOUT)
-            except NotTaken as error:
-                log.warning("the end of run %s was not told: %s", run, error)
-                continue
+                plan, event = self._waiting[run]
+            taken = self._is_taken(plan, event)
             with self._changed:
-                self._taken[run] = None
+                # Not before: a look meanwhile would have it wait, and be told, a second time.
+                del self._waiting[run]
+                if taken:
+                    self._taken[run] = None
                 while len(self._taken) > MOST:
                     del self._taken[next(iter(self._taken))]
+
+    def _is_taken(self, plan: LineagePlan, event: Mapping[str, Any]) -> bool:
+        try:
+            self._post(plan, event, TIMEOUT)
+        except NotTaken as error:
+            log.warning("the end of run %s was not told: %s", event["run"]["runId"], error)
+            return False
+        return True

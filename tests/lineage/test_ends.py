@@ -91,6 +91,10 @@ def test_no_tick_waits_for_a_server_that_hangs(server: LineageServer):
     wait_for("the server to be asked", lambda: server.asked)
     deployment.tick()  # returns, though nobody has answered
     assert server.events == []
+    server.hangs.set()
+    ticks_until(deployment, lambda: server.events)
+    deployment.tick()
+    assert server.asked == 1  # nor was it asked once more meanwhile
 
 
 def test_an_end_is_told_after_the_next_driver_has_begun(server: LineageServer):
