@@ -49,6 +49,7 @@ def take(browser: Browser, url: str, streams: Sequence[str], folder: Path) -> li
         try:
             seen.open("/")
             seen.follow(streams[0])
+            seen.follow("1h")
             _check(seen.charts() >= 3, "there are fewer than three charts")
             seen.see("Rescales", "reached")
         except (Error, NotSeen) as missing:
