@@ -84,6 +84,8 @@ def _sparkscale(words: Sequence[str]) -> str | None:
     """By parsing them as the command does, with a number where the docs have a letter."""
     name, *rest = words or ["status"]
     command = main.commands.get(name)
+    if any(name in parameter.opts for parameter in main.get_params(click.Context(main))):
+        return None
     if command is None:
         return f"sparkscale has no command {name}"
     if not rest:

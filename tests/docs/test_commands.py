@@ -46,6 +46,7 @@ def test_commands_in_backticks_are_there(page: str) -> None:
         ("make demo HEADLES=1", "the Makefile has no HEADLES"),
         ("make bench ONLY=nothing", "there is no benchmark nothing"),
         ("sparkscale scales clicks 3", "sparkscale has no command scales"),
+        ("sparkscale --versions", "sparkscale has no command --versions"),
         ("sparkscale scale clicks 3 --because x", "--because"),
         ("sparkscale scale clicks three", "is not a valid integer"),
         ("python -m dev.nothing", "there is no module dev.nothing"),
