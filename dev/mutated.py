@@ -121,7 +121,12 @@ _OTHER_TESTS: Modules = {
     **dict.fromkeys(
         ("driver/batches/offsets.py", "driver/kafka/lag.py"), ("driver/test_kafka_lag*.py",)
     ),
-    "driver/ending/end_report.py": ("driver/test_stop_report*.py", "observe/test_end_report*.py"),
+    "driver/ending/end_report.py": (
+        "driver/test_stop_report*.py",
+        "driver/test_outcome*.py",
+        "observe/test_end_report*.py",
+    ),
+    "driver/lineage/plan.py": ("driver/lineage/test_events*.py", "declare/test_lineage*.py"),
     "driver/batches/progress.py": (
         "driver/test_progress*.py",
         "driver/test_queries*.py",
