@@ -90,7 +90,7 @@ def _stream(seen: Pages, stream: str) -> None:
     told = shown["what happened"].inner_text()
     _check("scale to" in told, f"no decision to scale among {told!r}")
     _check(shown["what happened"].get_by_role("link").count() > 0, "no decision links to its run")
-    _check(seen.fits(), "the metadata are wider than their place")
+    _check(not (wide := seen.too_wide()), f"the metadata are wider than their place: {wide}")
 
 
 def _fleet(seen: Pages, streams: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def _fleet(seen: Pages, streams: Sequence[str]) -> None:
     linked = shown["streams 1"].get_by_role("link").all_inner_texts()
     missing = ", ".join(sorted(set(streams) - set(linked)))
     _check(not missing, f"not in the table: {missing}")
-    _check(seen.fits(), "the table is wider than its place")
+    _check(not (wide := seen.too_wide()), f"the table is wider than its place: {wide}")
 
 
 def _rescale(seen: Pages, stream: str) -> None:

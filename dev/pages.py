@@ -12,10 +12,15 @@ from dev.browser import Browser
 
 WIDE, HIGH = 1800, 1300
 """Pixels of the window."""
+WIDTHS = (1366, 1440, WIDE)
+"""Pixels of windows in which all must be to be seen: laptops, and a large screen."""
 PATIENCE = 30.0
 """Seconds that a page has to show what it should."""
 
 
+# Once the page is laid out anew: pixels of the table that its place has no room for.
+_OVER = """table => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+    done(table.offsetWidth - table.parentElement.clientWidth))))"""
 _RUN = re.compile(r"^[0-9a-f]{8}$")
 
 
@@ -52,12 +57,17 @@ class Pages:
             value.filter(has_text=re.compile(r"\S")).wait_for()
         return values
 
-    def fits(self) -> bool:
-        """Whether the metadata are as wide as there is room, so that nothing is out of sight."""
-        wider: bool = self._metadata().evaluate(
-            "table => table.offsetWidth > table.parentElement.clientWidth + 2"
-        )
-        return not wider
+    def too_wide(self) -> list[str]:
+        """The widths of a window, out of `WIDTHS`, at which something of the metadata is out of
+        sight, and by how many pixels; empty: all is to be seen at each."""
+        found = []
+        for width in WIDTHS:
+            self._page.set_viewport_size({"width": width, "height": HIGH})
+            over: int = self._metadata().evaluate(_OVER)
+            if over > 2:
+                found.append(f"{over} pixels at {width}")
+        self._page.set_viewport_size({"width": WIDE, "height": HIGH})
+        return found
 
     def plots(self) -> list[str]:
         """What the plots of the asset draw that is open, in their order."""

@@ -44,10 +44,14 @@ class Drawn:
         svg = ElementTree.fromstring(unquote(source[1]))
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
         self.width, self.height = int(svg.get("width")), int(svg.get("height"))
-        self.paths = {path.get("stroke"): path.get("d") for path in svg}
+        *paths, texts = svg
+        self.texts = [text.text for text in texts]
+        assert all(0 <= int(text.get("x")) < self.width for text in texts)
+        assert all(0 < int(text.get("y")) <= self.height for text in texts)
+        self.paths = {path.get("stroke"): path.get("d") for path in paths}
         assert next(iter(self.paths)) == "silver", "the others are drawn over it"
         assert all(re.fullmatch(r"(M\d+ \d+([hv]\d+|l[-\d ]+))*", d) for d in self.paths.values())
-        assert [path.tag.rpartition("}")[2] for path in svg] == ["path"] * len(svg)
+        assert [path.tag.rpartition("}")[2] for path in paths] == ["path"] * len(paths)
 
     def lines(self, color):
         """The lines of a color, each as the points it goes through."""
@@ -101,17 +105,23 @@ class TestBuckets:
     @pytest.mark.parametrize("apart", [0, 1])
     def test_they_say_whether_something_was_done_in_them(self, fields, operated, apart):
         buckets = filled(later(), later(1, buckets=apart, **fields))
-        assert [each.operated for each in buckets.kept] == [False] * apart + [operated]
+        assert [each.scaled or each.restarted for each in buckets.kept] == [False] * apart + [
+            operated
+        ]
 
     def test_it_is_said_of_the_whole_bucket(self):
         (bucket,) = filled(later(), later(0.5, requested=3), later(1, requested=3)).kept
-        assert bucket.operated
+        assert bucket.scaled and not bucket.restarted
 
     def test_a_change_is_seen_across_what_was_not_known(self):
         silent = {"requested": None, "epoch": None}
         for fields, operated in (({"requested": 3}, True), ({"epoch": 2}, True), ({}, False)):
             buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, **fields))
-            assert [each.operated for each in buckets.kept] == [False, False, operated]
+            assert [each.scaled or each.restarted for each in buckets.kept] == [
+                False,
+                False,
+                operated,
+            ]
 
     def test_a_clock_that_was_set_back_takes_back_what_has_not_been_yet(self):
         assert numbers(filled(later(), later(buckets=1), later(buckets=25), later(2))) == [0, 1]
@@ -167,7 +177,7 @@ class TestHowWideTheyAre:
         assert filled(*lived, *silent) == Buckets(requested=2, epoch=1)
         again = filled(*lived, *silent, later(buckets=300, requested=3))
         assert (again.width, numbers(again)) == (FIRST, [300])
-        assert again.kept[0].operated
+        assert again.kept[0].scaled
 
 
 class TestThePicture:
@@ -178,18 +188,19 @@ class TestThePicture:
     @pytest.mark.parametrize(
         ("last", "words", "begins"),
         [
-            (0, "The last 20 min: ", 330 - 33),
-            (FEW - 1, "The last 20 min: ", 0),
-            (FEW, "The last 60 min: ", 330 - 11 * (FEW + 1)),
-            (29, "The last 60 min: ", 0),
-            (30, "The last 3 h: ", 330 - 11 * 11),
-            (90, "The last 6 h: ", 330 - 11 * 16),
+            (0, "The last 20 min", 330 - 33),
+            (FEW - 1, "The last 20 min", 0),
+            (FEW, "The last 60 min", 330 - 11 * (FEW + 1)),
+            (29, "The last 60 min", 0),
+            (30, "The last 3 h", 330 - 11 * 11),
+            (90, "The last 6 h", 330 - 11 * 16),
         ],
     )
     def test_is_of_as_much_time_as_there_is(self, last, words, begins):
         seen = drawn(*(later(buckets=number) for number in range(last + 1)))
         assert seen.words.startswith(words)
-        assert seen.width == 330
+        assert seen.width == 420
+        assert seen.texts[-2:] == [f"-{words.removeprefix('The last ')}", "now"]
         (line,) = seen.lines("red")
         assert line[0][0] == begins
         assert line[-1][0] == (327 if last == 0 else 330 - (33 if last < FEW else 11))
@@ -200,7 +211,7 @@ class TestThePicture:
             later(buckets=1, ratio=2, lag=100, registered=2),
             later(buckets=FEW, ratio=1, lag=100, registered=2),
         )
-        assert (seen.width, seen.height) == (330, 78)
+        assert (seen.width, seen.height) == (420, 78 + 12)
         x = 330 - (FEW + 1) * STEP
         assert seen.lines("red")[0] == [(x, 20), (x + STEP, 0)]
         assert seen.lines("red")[1][0] == (330 - STEP, 10)
@@ -239,21 +250,34 @@ class TestThePicture:
     def test_what_stays_the_same_is_one_step(self):
         buckets = filled(*(later(buckets=n) for n in range(BUCKETS)))
         assert Drawn(picture(buckets)).lines("red") == [[(0, 10), (330 - STEP, 10)]]
-        assert len(picture(buckets)) < 500
+        assert len(picture(buckets)) < 750
 
     def test_what_was_never_known_has_no_lane(self):
         seen = drawn(later(ratio=None, lag=None))
         assert set(seen.paths) == {"silver", "blue"}
-        assert (seen.height, seen.words) == (26, "The last 20 min: executors 2 (blue)")
+        assert (seen.height, seen.words) == (38, "The last 20 min")
+        assert seen.texts == ["executors 2", "-20 min", "now"]
         assert drawn(later(registered=None)).lines("green")[0][0][1] == 26
 
-    def test_words_say_what_is_shown(self):
-        seen = drawn(later(), later(buckets=1, ratio=1.2345, lag=70, registered=3, requested=3))
-        assert seen.words == (
-            "The last 20 min: R 0.5 to 1.23 (red), line: 1, executors 2 to 3 (blue), "
-            "lag in s 5 to 70 (green), uprights: rescaled or restarted"
+    def test_names_and_numbers_are_in_it(self):
+        seen = drawn(
+            later(ratio=1.2345, lag=70), later(buckets=1, registered=3, requested=3, lag=5)
         )
-        assert drawn(later()).words.endswith("executors 2 (blue), lag in s 5 (green)")
+        assert seen.texts[:3] == ["R 0.5, max 1.23", "executors 3", "lag (s) 5, max 70"]
+        assert seen.words == "The last 20 min; silver uprights: rescaled"
+        again = drawn(later(), later(buckets=1, epoch=2, requested=5))
+        assert again.words == "The last 20 min; orange uprights: restarted"
+        assert len(again.lines("orange")) == 1
+
+    def test_the_worst_minutes_are_there_where_no_batch_completed(self):
+        hung = [later(buckets=n, ratio=None, overdue=10.0 * n) for n in range(1, 4)]
+        seen = drawn(later(), *hung, later(buckets=4, ratio=1.5))
+        (line,) = seen.lines("red")
+        assert [y for _, y in line] == [17, 0, 0, 10]
+        assert seen.texts[0] == "R 1.5, max 30"
+        assert seen.words.endswith("where no batch completed, R is the age of the one in progress")
+        # Measured and overdue beside it, as of another query: R is what was measured.
+        assert drawn(later(overdue=9.0)).texts[0] == "R 0.5"
 
     def test_what_is_below_zero_stays_in_the_box(self):
         assert drawn(later(lag=-50)).lines("green")[0][0][1] == 72
@@ -280,7 +304,7 @@ def test_whatever_happens_it_is_small_well_formed_and_inside_its_box(walk):
     buckets, at = Buckets(), 10**10
     for step, ratio, lag, registered, requested, epoch in walk:
         at += step
-        buckets.add(Minute(at, "running", epoch, ratio, None, lag, registered, requested))
+        buckets.add(Minute(at, "running", epoch, ratio, lag, lag, registered, requested))
         found = [each.number for each in buckets.kept]
         assert found == sorted(set(found))
         assert not found or found[-1] <= at // buckets.width < found[0] + BUCKETS
@@ -297,7 +321,7 @@ def test_whatever_happens_it_is_small_well_formed_and_inside_its_box(walk):
             assert all(0 <= x <= seen.width and 0 <= y <= seen.height for x, y in line)
     count = FEW if "The last 20 min" in text else BUCKETS
     for color, values in (
-        ("red", [b.ratio for b in buckets.kept]),
+        ("red", [b.load for b in buckets.kept]),
         ("blue", [b.executors for b in buckets.kept]),
         ("green", [b.lag for b in buckets.kept]),
     ):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.minutes import Minute
 
 WIDTHS = (120, 360, 720)
@@ -25,6 +26,12 @@ _HIGH = 20
 _LANE = 26
 _MARKS = 6
 _GAP = 3
+_TEXT = 90
+"""Width of the column with names and numbers."""
+_TIMES = 12
+CLIPPED = 3.0
+"""The height up to which what stands in for R is drawn, or R's own highest: a batch that hangs for
+an hour would make all else flat. Its number is written whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +44,23 @@ class Bucket:
     lag: float | None = None
     executors: int | None = None
     """Registered, at its end."""
-    operated: bool = False
-    """Whether the executors asked for were changed, or another driver came."""
+    scaled: bool = False
+    """Whether the executors asked for were changed."""
+    restarted: bool = False
+    """Whether another driver came."""
+    stand_in: float | None = None
+    """Age of a batch in progress / batch interval, of minutes in which none completed and R was not
+    measured."""
 
     @property
     def measured(self) -> bool:
-        return (self.ratio, self.lag, self.executors) != (None, None, None)
+        known = (self.ratio, self.lag, self.executors, self.stand_in)
+        return any(value is not None for value in known)
+
+    @property
+    def load(self) -> float | None:
+        """R, or what stands in for it; the worse of them."""
+        return _worse(self.ratio, self.stand_in)
 
 
 @dataclass
@@ -60,11 +78,14 @@ class Buckets:
     def add(self, minute: Minute) -> None:
         """Put `minute` into its bucket; what is too old for a picture is dropped."""
         self._forget(minute.at)
-        operated = _differ(self.requested, minute.requested) or _differ(self.epoch, minute.epoch)
+        scaled = _differ(self.requested, minute.requested)
+        restarted = _differ(self.epoch, minute.epoch)
+        stand_in = minute.overdue if minute.ratio is None else None
         self.requested = _latest(self.requested, minute.requested)
         self.epoch = _latest(self.epoch, minute.epoch)
         number = minute.at // self.width
-        bucket = Bucket(number, minute.ratio, minute.lag, minute.registered, operated)
+        values = (minute.ratio, minute.lag, minute.registered)
+        bucket = Bucket(number, *values, scaled, restarted, stand_in)
         if self.kept and self.kept[-1].number == number:
             self.kept[-1] = _together(self.kept[-1], bucket)
         else:
@@ -104,51 +125,95 @@ def _together(one: Bucket, later: Bucket) -> Bucket:
         _worse(one.ratio, later.ratio),
         _worse(one.lag, later.lag),
         later.executors,
-        one.operated or later.operated,
+        one.scaled or later.scaled,
+        one.restarted or later.restarted,
+        _worse(one.stand_in, later.stand_in),
     )
 
 
 def picture(buckets: Buckets) -> str:
     """Markdown of less than 1000 characters: the picture and what it shows; empty for nothing."""
-    kept = buckets.kept
-    if not kept:
+    if not buckets.kept:
         return ""
-    few = buckets.width == WIDTHS[0] and kept[-1].number - kept[0].number < FEW
-    count = FEW if few else BUCKETS
-    step = _WIDE // count
-    first = kept[-1].number - count + 1
-    places = [each.number - first for each in kept]
-    lanes: list[str] = []
-    words: list[str] = []
-    lines: list[str] = []
-    for what, color, values in (
-        ("R", "red", [each.ratio for each in kept]),
-        ("executors", "blue", [each.executors for each in kept]),
-        ("lag in s", "green", [each.lag for each in kept]),
-    ):
-        if known := [value for value in values if value is not None]:
+    # Of a day on which all changes all the time, times and marks have no room.
+    for times, marks in ((True, _MARKS), (False, _MARKS), (False, 2), (False, 0)):
+        drawn = _Drawing(buckets, times, marks).markdown()
+        if len(drawn) <= INLINE:
+            break
+    return drawn
+
+
+@dataclass
+class _Drawing:
+    """One try to draw a picture."""
+
+    buckets: Buckets
+    times: bool
+    marks: int
+    """Marks of each kind at most, the latest ones."""
+
+    def markdown(self) -> str:
+        kept, width = self.buckets.kept, self.buckets.width
+        few = width == WIDTHS[0] and kept[-1].number - kept[0].number < FEW
+        count = FEW if few else BUCKETS
+        step, span_of_all = _WIDE // count, span(count * width)
+        places = [each.number - kept[-1].number + count - 1 for each in kept]
+        lanes, texts, silver = self._lanes(places, step)
+        high = len(lanes) * _LANE
+        said = [f"The last {span_of_all}"]
+        orange = ""
+        for name, color, changed in (
+            ("rescaled", "silver", [each.scaled and not each.restarted for each in kept]),
+            ("restarted", "orange", [each.restarted for each in kept]),
+        ):
+            at = [place for place, is_so in zip(places, changed, strict=True) if is_so]
+            if not at or not self.marks:
+                continue
+            path = "".join(f"M{place * step} 0v{high}" for place in at[-self.marks :])
+            silver, orange = (silver + path, orange) if name == "rescaled" else (silver, path)
+            said.append(f"{color} uprights: {name}")
+        if any(each.stand_in is not None for each in kept):
+            said.append("where no batch completed, R is the age of the one in progress")
+        if orange:
+            lanes.insert(0, f"<path stroke='orange' d='{orange}'/>")
+        lanes.insert(0, f"<path stroke='silver' d='{silver}'/>")
+        if self.times:
+            texts += [_text(0, high + _TIMES - 2, f"-{span_of_all}"), _text(305, high + 10, "now")]
+            high += _TIMES
+        svg = (
+            f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDE + _TEXT}' height='{high}' "
+            f"fill='none' font-size='10'>{''.join(lanes)}<g fill='gray'>{''.join(texts)}</g></svg>"
+        )
+        source = svg.replace("<", "%3C").replace(">", "%3E")
+        return f"![](<data:image/svg+xml,{source}>)\n\n{'; '.join(said)}"
+
+    def _lanes(self, places: Sequence[int], step: int) -> tuple[list[str], list[str], str]:
+        """The lines of what was measured, their names and numbers, and the line where R is 1."""
+        kept = self.buckets.kept
+        measured = [each.ratio for each in kept if each.ratio is not None]
+        lanes: list[str] = []
+        texts: list[str] = []
+        line = ""
+        for name, color, values in (
+            ("R", "red", [each.load for each in kept]),
+            ("executors", "blue", [each.executors for each in kept]),
+            ("lag (s)", "green", [each.lag for each in kept]),
+        ):
+            known = [value for value in values if value is not None]
+            if not known:
+                continue
             y, top = len(lanes) * _LANE, max(1, *known)
+            if name == "R":
+                top = max(1, *measured, min(CLIPPED, top))
+                line = f"M0 {y + _height(1, top)}h{_WIDE}"
             lanes.append(f"<path stroke='{color}' d='{_path(places, values, step, top, y)}'/>")
-            least, most = f"{min(known):.3g}", f"{max(known):.3g}"
-            words.append(f"{what} {least if least == most else f'{least} to {most}'} ({color})")
-            if what == "R":
-                lines.append(f"M0 {y + _height(1, top)}h{_WIDE}")
-    high = len(lanes) * _LANE
-    changes = [place for place, each in zip(places, kept, strict=True) if each.operated]
-    if lines:
-        words[0] += ", line: 1"
-    if changes:
-        # No more than there is room for.
-        lines += [f"M{place * step} 0v{high}" for place in changes[-_MARKS:]]
-        words.append("uprights: rescaled or restarted")
-    lanes.insert(0, f"<path stroke='silver' d='{''.join(lines)}'/>")
-    svg = (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDE}' height='{high}' "
-        f"fill='none'>{''.join(lanes)}</svg>"
-    )
-    source = svg.replace("<", "%3C").replace(">", "%3E")
-    shown = f"The last {span(count * buckets.width)}: {', '.join(words)}"
-    return f"![](<data:image/svg+xml,{source}>)\n\n{shown}"
+            most = f", max {max(known):.3g}" if max(known) != known[-1] else ""
+            texts.append(_text(_WIDE + 4, y + 14, f"{name} {known[-1]:.3g}{most}"))
+        return lanes, texts, line
+
+
+def _text(x: int, y: int, text: str) -> str:
+    return f"<text x='{x}' y='{y}'>{text}</text>"
 
 
 def _path(
@@ -179,7 +244,7 @@ def _path(
 
 
 def _height(value: float, top: float) -> int:
-    return _HIGH - round(_HIGH * max(0, value) / top)
+    return _HIGH - round(_HIGH * min(max(0, value), top) / top)
 
 
 def _worse(one: float | None, other: float | None) -> float | None:
