@@ -16,6 +16,9 @@ from dagster_sparkscale.cli.backtest import backtest_command, recommend
 from dagster_sparkscale.cli.changes import CHANGES
 from dagster_sparkscale.cli.demo import demo
 from dagster_sparkscale.cli.doctor import doctor
+from dagster_sparkscale.cli.events import events
+from dagster_sparkscale.cli.explain import explain
+from dagster_sparkscale.cli.init import init
 from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.cli.private_dagster import environ, get_env_var_dict
@@ -59,6 +62,7 @@ def main(context: click.Context) -> None:
 
 for command in (
     *(demo, status, doctor, logs, usage, serve, report, receivers, backtest_command, recommend),
+    *(events, explain, init),
     *(*CHANGES, *STEERING),
 ):
     main.add_command(command)

@@ -100,8 +100,8 @@ def test_the_fleet_shows_all_streams_the_worst_first(seen: Pages) -> None:
 def test_the_fleet_shows_problems_as_people_read_them(seen: Pages) -> None:
     shown = seen.overview("fleet", "streams 1")
     problems = shown["problems"].inner_text()
-    assert "payments has failed and is not restarted any more, since " in problems
-    assert "tickets is too far behind, since " in problems
+    assert "payments has failed, is given up and not restarted any more, since " in problems
+    assert "tickets is slow, too far behind, since " in problems
     assert "{" not in problems
     assert "{" not in shown["for alerts"].inner_text()
 

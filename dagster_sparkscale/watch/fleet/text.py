@@ -116,7 +116,10 @@ def _line(row: Row, space: str = " ") -> str:
         lasting(row, space),
         DASH if row.ratio is None else f"{row.ratio:.2f}",
         escaped(in_a_cell(row)).replace(" ", space),
-        escaped(executors(row).replace("->", ARROW)).replace(" ", space),
+        # Where it must, a line ends before "of 8", and never at the arrow.
+        escaped(executors(row).replace("->", ARROW))
+        .replace(" ", space)
+        .replace(f"{space}of", " of"),
         escaped(row.decision),
         DASH if row.restarts is None else str(row.restarts),
     ]

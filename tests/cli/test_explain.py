@@ -1,0 +1,58 @@
+"""Why a stream has the number of executors that it has."""
+
+from dagster_sparkscale.observe.status import Query
+from tests.cli.terminal import Terminal
+from tests.fakes import QUERY
+from tests.watch.deployment import grown
+
+
+def lines(terminal: Terminal, stream: str = "clicks") -> dict[str, str]:
+    done = terminal.ask("explain", stream)
+    assert done.exit_code == 0, done.output
+    return {
+        title: text.strip()
+        for title, _, text in (line.partition(":") for line in done.output.splitlines())
+    }
+
+
+def test_the_sum_leads_from_r_to_the_number_that_is_decided(terminal: Terminal) -> None:
+    grown(terminal.kept()).batch_seconds = 25
+    said = lines(terminal)
+    assert said["health"].startswith("slow: R is 2.50")
+    assert said["executors"].startswith("2 registered; 2 asked for")
+    assert said["R"].startswith("2.50 = 25 s mean processing time / 10 s batch interval, of query")
+    assert said["policy"].endswith("; 2 that stay + R 2.50 rounded, at least 1, = 5")
+    assert said["bounds"].startswith("1 to 10")
+    assert said["decision"].startswith("scale to 5: ")
+
+
+def test_the_sum_stays_within_the_bounds(terminal: Terminal) -> None:
+    grown(terminal.kept()).batch_seconds = 95
+    said = lines(terminal)
+    assert said["policy"].endswith("= 12, within the bounds 10")
+    assert said["decision"].startswith("scale to 10: ")
+
+
+def test_what_stands_in_for_r_and_what_is_to_come_are_told(terminal: Terminal) -> None:
+    kept = grown(terminal.kept())
+    kept.requested = 5
+    kept.queries = (Query(QUERY, active=True, running_ms=360_000),)
+    said = lines(terminal)
+    assert said["health"].startswith("stuck for 6 min")
+    assert said["R"].startswith("36.00 stands in: no batch completes")
+    assert said["executors"] == "3 registered; 5 asked for, 2 executors to come"
+
+
+def test_of_one_without_a_policy_or_a_driver_it_says_what_is_known(terminal: Terminal) -> None:
+    said = lines(terminal, "orders")
+    assert said["policy"] == "none: nothing but a person changes the number"
+    terminal.kept().reachable = False
+    said = lines(terminal)
+    assert said["health"].startswith("not answering: ")
+    assert "R" not in said
+
+
+def test_who_steers_it_is_there(terminal: Terminal) -> None:
+    grown(terminal.kept())
+    assert terminal.ask("pin", "clicks", "3", "--for", "2h", "--reason", "sale").exit_code == 0
+    assert "pinned to 3" in lines(terminal)["steering"]
