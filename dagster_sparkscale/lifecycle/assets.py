@@ -1,7 +1,10 @@
 """A stream as an asset: materializing it reconciles it."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
 
 import dagster as dg
 from pydantic import Field
@@ -47,6 +50,10 @@ _DESCRIPTIONS = {
     "dstream": "A DStreams application. How it does: see `state`, below.",
 }
 """The description of a stream that has none of its own."""
+
+
+PAGE_URL = "SPARKSCALE_PAGE_URL"
+"""The variable with the address of the live page (`sparkscale serve`), as browsers reach it."""
 
 
 def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
@@ -95,6 +102,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         automation_condition=stream.automation_condition,
         description=stream.description or _DESCRIPTIONS[stream.kind],
         metadata={
+            **_live_page(stream),
             "program": stream.program,
             "batch_interval_seconds": stream.batch_interval,
             "executor_cores": stream.executor_cores,
@@ -133,6 +141,21 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         )
 
     return start
+
+
+def _live_page(stream: Stream) -> dict[str, Any]:
+    """The link to the stream's live page, where it is known where that is.
+
+    Raises:
+        DeclarationError: the variable holds no address.
+    """
+    url = os.environ.get(PAGE_URL, "").rstrip("/")
+    if not url:
+        return {}
+    if not url.startswith(("http://", "https://")):
+        raise DeclarationError(f'{PAGE_URL} = {url!r}: must begin with "http://" or "https://"')
+    link = f"{url}/stream?{urlencode({'stream': stream.name})}"
+    return {"live page": dg.MetadataValue.url(link)}
 
 
 def _overview(context: dg.AssetExecutionContext, stream: Stream) -> dict[str, dg.MetadataValue]:

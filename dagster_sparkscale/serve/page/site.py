@@ -101,18 +101,24 @@ class Site:
         shown = asked.get("range", DEFAULT)
         if shown not in RANGES:
             return f"range = {shown!r}: must be one of {', '.join(RANGES)}"
-        cluster, stream = asked.get("cluster", ""), asked.get("stream", "")
-        for look in self.fleet.look().clusters:
-            if look.watched.owner == cluster and stream in look.assessments:
-                now = time.time()
-                return page_of(
-                    *(self.fleet, look, stream, self._reader, self._instance),
-                    now=now,
-                    since=now - RANGES[shown],
-                    shown=shown,
-                    seconds=READING,
-                )
-        return f"stream = {stream!r}: must be a declared stream of cluster {cluster!r}"
+        cluster, stream = asked.get("cluster"), asked.get("stream", "")
+        having = [
+            look
+            for look in self.fleet.look().clusters
+            if stream in look.assessments and cluster in (None, look.watched.owner)
+        ]
+        if len(having) != 1:
+            one = "several clusters have it; cluster must name one" if having else "there is none"
+            where = "" if cluster is None else f" of cluster {cluster!r}"
+            return f"stream = {stream!r}: must be a declared stream{where}: {one}"
+        now = time.time()
+        return page_of(
+            *(self.fleet, having[0], stream, self._reader, self._instance),
+            now=now,
+            since=now - RANGES[shown],
+            shown=shown,
+            seconds=READING,
+        )
 
 
 def page_of(

@@ -12,11 +12,15 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.cli.locations import instance_of_home
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.lifecycle.assets import PAGE_URL, stream_asset
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.serve import http as http_module
 from dagster_sparkscale.serve.http import MAX_LISTENERS, Server, cookie_of
 from dagster_sparkscale.serve.page.site import Site
 from tests.cli.daemon import tick
 from tests.cli.terminal import Terminal
+from tests.fakes import scaled
 from tests.serve.page.history import CLUSTER
 from tests.serve.scraping import get, running
 from tests.serve.test_http import TOKEN, everything, reached
@@ -67,6 +71,30 @@ def test_the_fleet_and_a_stream(pages: Server) -> None:
     assert 'aria-current="page">7d' in text
 
 
+def test_the_link_of_overview_names_the_stream_alone(
+    terminal: Terminal, pages: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://127.0.0.1:{pages.server_port}"
+    monkeypatch.setenv(PAGE_URL, f"{url}/")
+    linked = stream_asset(Streams([scaled()], "spark_cluster"), scaled()).metadata_by_key
+    link = linked[dg.AssetKey("clicks")]["live page"]
+    assert isinstance(link, dg.UrlMetadataValue) and link.url is not None
+    code, text, _ = get(pages, link.url.removeprefix(url))
+    assert code == 200 and "2 of 1 to 10 executors" in text
+
+
+def test_without_an_address_overview_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PAGE_URL, raising=False)
+    asset = stream_asset(Streams([scaled()], "spark_cluster"), scaled())
+    assert "live page" not in asset.metadata_by_key[dg.AssetKey("clicks")]
+
+
+def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PAGE_URL, "streams.example")
+    with pytest.raises(DeclarationError, match=r"PAGE_URL = 'streams\.example': must"):
+        stream_asset(Streams([scaled()], "spark_cluster"), scaled())
+
+
 def test_what_is_live_is_asked_for_as_json(pages: Server) -> None:
     parts = json.loads(get(pages, "/fleet.json")[1])["parts"]
     assert "1 not started" in parts["fleet"]
@@ -80,7 +108,8 @@ def test_what_is_live_is_asked_for_as_json(pages: Server) -> None:
         ("/nowhere", "there is no such page"),
         ("/static/../site.py", "there is no such page"),
         ("/static/uplot.LICENSE", "there is no such page"),
-        ("/stream?stream=odd", "must be a declared stream of cluster"),
+        ("/stream?stream=odd", "must be a declared stream: there is none"),
+        ("/stream?stream=clicks&cluster=odd", "must be a declared stream of cluster"),
         (f"/stream?{urlencode({'cluster': CLUSTER, 'stream': '<b>'})}", "&lt;b&gt;"),
         (f"/{STREAM}&range=9h", "must be one of 1h, 6h, 24h, 7d, 28d"),
     ],
