@@ -37,6 +37,9 @@ def _tests_by_name(module: Path) -> tuple[str, ...]:
 # Where these are not the tests of its name, or not these alone.
 _OTHER_TESTS: Modules = {
     "names.py": ("watch/test_alert_sensor.py", "watch/test_fleet_events.py"),
+    "serve/metrics.py": ("serve/test_serve.py",),
+    "serve/page/charts.py": ("serve/page/test_stream_page.py",),
+    "serve/page/elements.py": ("serve/page/test_html.py",),
     "quantities.py": ("backpressure/test_recommend.py", "observe/test_receivers.py"),
     "typed_json.py": ("clusters/host/test_folders*.py", "observe/test_status*.py"),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),

@@ -2,23 +2,19 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser
 
 from dagster_sparkscale.advice import text
 from dagster_sparkscale.advice.backtest import run_backtest
-from dagster_sparkscale.backtest.loads import Load
 from dagster_sparkscale.backtest.study import Study
 from dagster_sparkscale.serve.page.backtest import RECORDED, _most, drawn, report
 from dagster_sparkscale.serve.page.charts import Chart
 from dagster_sparkscale.serve.page.files import static
-from tests.advice.recorded import STREAM, recorded, waves
+from tests.advice.recorded import STREAM, recorded
 from tests.advice.test_backtest import FIXED
-from tests.serve.page.test_browser import chromium as chromium
 from tests.serve.page.test_html import Found
 
 
@@ -93,22 +89,3 @@ def test_hostile_names_are_text(study: Study) -> None:
 def test_one_that_gives_no_advice_says_why(study: Study) -> None:
     page = report("clicks", replace(study, outcomes=(), refused="it is odd"), static())
     assert "it is odd" in page
-
-
-@pytest.mark.browser
-def test_it_opens_from_the_disk(study: Study, chromium: Browser, tmp_path: Path) -> None:
-    traced = run_backtest(recorded(), STREAM, FIXED[:1], most_late=5.0, load=waves(1))
-    assert isinstance(traced.parts[0].load, Load)
-    for number, each in enumerate((study, traced)):
-        file = tmp_path / f"{number}.html"
-        file.write_text(report("clicks", each, static()), encoding="utf-8")
-        page = chromium.new_page(viewport={"width": 390, "height": 900})
-        wrong: list[str] = []
-        page.on("console", lambda said, wrong=wrong: wrong.append(said.text))
-        page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
-        page.goto(file.as_uri())
-        page.locator("canvas").last.wait_for()
-        assert page.locator("canvas").count() == 3
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert wrong == []
-        page.close()

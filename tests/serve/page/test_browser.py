@@ -10,11 +10,17 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from dagster_sparkscale.advice.backtest import run_backtest
 from dagster_sparkscale.cli.locations import instance_of_home
 from dagster_sparkscale.serve import http as http_module
 from dagster_sparkscale.serve.http import Server
+from dagster_sparkscale.serve.page.backtest import report
+from dagster_sparkscale.serve.page.files import static
 from dagster_sparkscale.serve.page.site import Site
 from dev import browser as dev_browser
+from tests.advice.recorded import STREAM as declared
+from tests.advice.recorded import recorded, waves
+from tests.advice.test_backtest import FIXED
 from tests.cli.terminal import Terminal
 from tests.serve.page.history import CLUSTER
 from tests.serve.scraping import running
@@ -284,3 +290,21 @@ def test_a_report_opens_from_the_disk(lived: Terminal, chromium: Browser, tmp_pa
     assert "The 6 h before" in page.locator("main").inner_text()
     assert wrong == []
     page.close()
+
+
+def test_a_backtest_opens_from_the_disk(chromium: Browser, tmp_path: Path) -> None:
+    of = run_backtest(recorded(), declared, FIXED[:1], most_late=5.0)
+    traced = run_backtest(recorded(), declared, FIXED[:1], most_late=5.0, load=waves(1))
+    for number, each in enumerate((of, traced)):
+        file = tmp_path / f"{number}.html"
+        file.write_text(report("clicks", each, static()), encoding="utf-8")
+        page = chromium.new_page(viewport={"width": 390, "height": 900})
+        wrong: list[str] = []
+        page.on("console", lambda said, wrong=wrong: wrong.append(said.text))
+        page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
+        page.goto(file.as_uri())
+        page.locator("canvas").last.wait_for()
+        assert page.locator("canvas").count() == 3
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert wrong == []
+        page.close()
