@@ -21,6 +21,11 @@ PATIENCE = 30.0
 # Once the page is laid out anew: pixels of the table that its place has no room for.
 _OVER = """table => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
     done(table.offsetWidth - table.parentElement.clientWidth))))"""
+# The rows whose content is widest, and by how many pixels.
+_WIDEST = """table => [...table.querySelectorAll(':scope > tbody > tr')].map(row => [
+    Math.max(0, ...[...row.lastElementChild.querySelectorAll('table, img, p')].map(
+        each => each.scrollWidth)), row.firstElementChild.innerText]
+    ).sort((one, other) => other[0] - one[0]).slice(0, 3).map(each => each.join(' ')).join(', ')"""
 _RUN = re.compile(r"^[0-9a-f]{8}$")
 
 
@@ -65,7 +70,8 @@ class Pages:
             self._page.set_viewport_size({"width": width, "height": HIGH})
             over: int = self._metadata().evaluate(_OVER)
             if over > 2:
-                found.append(f"{over} pixels at {width}")
+                widest = self._metadata().evaluate(_WIDEST)
+                found.append(f"{over} pixels at {width}: {widest}")
         self._page.set_viewport_size({"width": WIDE, "height": HIGH})
         return found
 

@@ -13,7 +13,7 @@ from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.watch.page.picture import BUCKETS, FEW, WIDTHS, Bucket, Buckets, picture
 
 FIRST, SECOND, WIDEST = WIDTHS
-STEP = 330 // BUCKETS
+STEP = 240 // BUCKETS
 START = 3_000_000 * WIDEST
 QUIET = Minute(START, "running", epoch=1, ratio=0.5, lag=5, registered=2, requested=2)
 
@@ -188,22 +188,22 @@ class TestThePicture:
     @pytest.mark.parametrize(
         ("last", "words", "begins"),
         [
-            (0, "The last 20 min", 330 - 33),
+            (0, "The last 20 min", 240 - 24),
             (FEW - 1, "The last 20 min", 0),
-            (FEW, "The last 60 min", 330 - 11 * (FEW + 1)),
+            (FEW, "The last 60 min", 240 - 8 * (FEW + 1)),
             (29, "The last 60 min", 0),
-            (30, "The last 3 h", 330 - 11 * 11),
-            (90, "The last 6 h", 330 - 11 * 16),
+            (30, "The last 3 h", 240 - 8 * 11),
+            (90, "The last 6 h", 240 - 8 * 16),
         ],
     )
     def test_is_of_as_much_time_as_there_is(self, last, words, begins):
         seen = drawn(*(later(buckets=number) for number in range(last + 1)))
         assert seen.words.startswith(words)
-        assert seen.width == 420
+        assert seen.width == 330
         assert seen.texts[-2:] == [f"-{words.removeprefix('The last ')}", "now"]
         (line,) = seen.lines("red")
         assert line[0][0] == begins
-        assert line[-1][0] == (327 if last == 0 else 330 - (33 if last < FEW else 11))
+        assert line[-1][0] == (237 if last == 0 else 240 - (24 if last < FEW else 8))
 
     def test_each_value_has_a_lane_of_its_own_drawn_to_its_largest(self):
         seen = drawn(
@@ -211,20 +211,20 @@ class TestThePicture:
             later(buckets=1, ratio=2, lag=100, registered=2),
             later(buckets=FEW, ratio=1, lag=100, registered=2),
         )
-        assert (seen.width, seen.height) == (420, 78 + 12)
-        x = 330 - (FEW + 1) * STEP
+        assert (seen.width, seen.height) == (330, 78 + 12)
+        x = 240 - (FEW + 1) * STEP
         assert seen.lines("red")[0] == [(x, 20), (x + STEP, 0)]
-        assert seen.lines("red")[1][0] == (330 - STEP, 10)
+        assert seen.lines("red")[1][0] == (240 - STEP, 10)
         assert seen.lines("blue")[0] == [(x, 26), (x + STEP, 36)]
         assert seen.lines("green")[0] == [(x, 62), (x + STEP, 52)]
 
     def test_a_line_shows_where_r_is_one(self):
         seen = drawn(later(ratio=0.5), later(buckets=1, ratio=2))
-        assert seen.lines("silver") == [[(0, 10), (330, 10)]]
-        assert drawn(later(ratio=0.5)).lines("silver") == [[(0, 0), (330, 0)]]
+        assert seen.lines("silver") == [[(0, 10), (240, 10)]]
+        assert drawn(later(ratio=0.5)).lines("silver") == [[(0, 0), (240, 0)]]
 
     def test_what_is_small_does_not_fill_its_lane(self):
-        assert drawn(later(ratio=0.5)).lines("red")[0][0] == (297, 10)
+        assert drawn(later(ratio=0.5)).lines("red")[0][0] == (216, 10)
 
     def test_uprights_show_where_something_was_done_the_latest_ones(self):
         seen = drawn(*(later(buckets=number, requested=number) for number in range(12)))
@@ -235,11 +235,11 @@ class TestThePicture:
     def test_a_gap_shows_where_a_value_is_not_known(self):
         ratios = (0, None, 1, 1, None, 0, 0)
         seen = drawn(*(later(buckets=n, ratio=ratio) for n, ratio in enumerate(ratios)))
-        x = 330 - 7 * 33
+        x = 240 - 7 * 24
         assert seen.lines("red") == [
-            [(x, 20), (x + 30, 20)],
-            [(x + 66, 0), (x + 99, 0)],
-            [(x + 165, 20), (x + 198, 20)],
+            [(x, 20), (x + 21, 20)],
+            [(x + 48, 0), (x + 72, 0)],
+            [(x + 120, 20), (x + 144, 20)],
         ]
         assert len(seen.lines("blue")) == 1
 
@@ -249,7 +249,7 @@ class TestThePicture:
 
     def test_what_stays_the_same_is_one_step(self):
         buckets = filled(*(later(buckets=n) for n in range(BUCKETS)))
-        assert Drawn(picture(buckets)).lines("red") == [[(0, 10), (330 - STEP, 10)]]
+        assert Drawn(picture(buckets)).lines("red") == [[(0, 10), (240 - STEP, 10)]]
         assert len(picture(buckets)) < 750
 
     def test_what_was_never_known_has_no_lane(self):
@@ -327,7 +327,7 @@ def test_whatever_happens_it_is_small_well_formed_and_inside_its_box(walk):
     ):
         assert (color in seen.paths) == any(value is not None for value in values)
         if color in seen.paths:
-            step = 330 // count
+            step = 240 // count
             ends = [(line[0][0] // step, line[-1][0] // step) for line in seen.lines(color)]
             shown = {place for first, last in ends for place in range(first, last + 1)}
             first = buckets.kept[-1].number - count + 1

@@ -21,7 +21,7 @@ BUCKETS = 30
 """The number of buckets: the picture shows one hour, three or six."""
 FEW = 10
 """Buckets of the first width that have a picture of their own: of twenty minutes."""
-_WIDE = 330
+_WIDE = 240
 _HIGH = 20
 _LANE = 26
 _MARKS = 6
@@ -178,7 +178,10 @@ class _Drawing:
             lanes.insert(0, f"<path stroke='orange' d='{orange}'/>")
         lanes.insert(0, f"<path stroke='silver' d='{silver}'/>")
         if self.times:
-            texts += [_text(0, high + _TIMES - 2, f"-{span_of_all}"), _text(305, high + 10, "now")]
+            texts += [
+                _text(0, high + _TIMES - 2, f"-{span_of_all}"),
+                _text(_WIDE - 22, high + 10, "now"),
+            ]
             high += _TIMES
         svg = (
             f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDE + _TEXT}' height='{high}' "
