@@ -16,7 +16,7 @@ import dagster as dg
 from dagster_sparkscale import RatioPolicy, RecoveryPolicy, StructuredStream
 from dagster_sparkscale.autoscale import rescale
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.driver.wire import Executor, Limit, Query, Receiver, Relaunch
+from dagster_sparkscale.driver.wire import Executor, Query
 from dagster_sparkscale.lifecycle import reconcile
 from dagster_sparkscale.operations import Streams
 from tests.in_memory.driver import Kept
@@ -137,8 +137,6 @@ class _Hours:
         )
         if name == "tickets":
             busy = 2.6
-        if name == "returns":
-            self._receive(kept)
         kept.batch_seconds = 10 * busy * self._random.uniform(0.9, 1.1) / executors
         kept.records = round(9000 * busy)
         behind = round(1000 * kept.batch_seconds * self._random.uniform(1, 1.4))
@@ -155,23 +153,6 @@ class _Hours:
                 trigger="processing time",
                 heard_at=self._now[0],
             ),
-        )
-
-    def _receive(self, kept: Kept) -> None:
-        """Give it receivers and limits: the widest tables that a page has."""
-        at = self._now[0]
-        kept.receivers = tuple(
-            Receiver(
-                *(number, "SocketReceiver", str(number), f"worker-{number}.example.com", at - 9000),
-                *(None, 1234.5, "java.net.ConnectException: Connection refused by its peer"),
-            )
-            for number in range(2)
-        )
-        kept.relaunches = (Relaunch(1, "executor lost", "0", at - 600, "1", None, 12.5),)
-        why = "17.3 ms a record and 1.2 s a batch by the last 20 batches, of which 2 were late"
-        kept.limits = tuple(
-            Limit(f"source_{number}", "counts", 1234.5, "estimator", True, "work", 1234.5, at, why)
-            for number in range(2)
         )
 
     def _tick(self) -> None:

@@ -85,13 +85,6 @@ def test_overview_says_first_how_a_stream_is(seen: Pages, stream: str, state: st
     assert seen.too_wide() == []
 
 
-def test_tables_of_receivers_and_limits_fit_too(seen: Pages) -> None:
-    shown = seen.overview("returns")
-    assert "SocketReceiver" in shown["receivers"].inner_text()
-    assert "source_1" in shown["limits"].inner_text()
-    assert seen.too_wide() == []
-
-
 def test_the_fleet_shows_all_streams_the_worst_first(seen: Pages) -> None:
     shown = seen.overview("fleet", "streams 1")
     assert shown["at a glance"].inner_text().split(": ")[1] == "11 streams"

@@ -29,10 +29,10 @@ def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) 
     return f"{text}. {'Worst' if worst else 'Not over yet'}: {'; '.join(said[:named])}{more}."
 
 
-_COLUMNS = "|Stream|Health|R|Behind|Executors|Decision|Restarts, 24\u00a0h|"
-_RULES = "|---|---|--:|--:|---|---|--:|"
+_COLUMNS = "|Stream|Health|R|Behind|Executors|Decision|"
+_RULES = "|---|---|--:|--:|---|---|"
 HEAD = f"{_COLUMNS}\n{_RULES}\n"
-HEAD_OF_ALL = f"{_COLUMNS}What is up|\n{_RULES}---|\n"
+HEAD_OF_ALL = f"{_COLUMNS}Restarts, 24\u00a0h|What is up|\n{_RULES}--:|---|\n"
 NOTE, SAID = 90, 200
 """Characters of a note in a table, and in a sentence or a short list; its stream's page has the
 whole."""
@@ -45,7 +45,7 @@ AND_MORE = 20
 
 def markdown(rows: Iterable[Row]) -> str:
     """The rows as a table of GitHub's Markdown, in the order given; linked to their assets."""
-    return HEAD_OF_ALL + "".join(f"{_line(row)}{_note(row)}|\n" for row in rows)
+    return HEAD_OF_ALL + "".join(f"{_line(row)}{_restarts(row)}|{_note(row)}|\n" for row in rows)
 
 
 def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
@@ -116,14 +116,14 @@ def _line(row: Row, space: str = " ") -> str:
         lasting(row, space),
         DASH if row.ratio is None else f"{row.ratio:.2f}",
         escaped(in_a_cell(row)).replace(" ", space),
-        # Where it must, a line ends before "of 8", and never at the arrow.
-        escaped(executors(row).replace("->", ARROW))
-        .replace(" ", space)
-        .replace(f"{space}of", " of"),
+        escaped(executors(row).replace("->", ARROW)).replace(" ", space),
         escaped(row.decision),
-        DASH if row.restarts is None else str(row.restarts),
     ]
     return f"|{'|'.join(cells)}|"
+
+
+def _restarts(row: Row) -> str:
+    return DASH if row.restarts is None else str(row.restarts)
 
 
 def _linked(row: Row) -> str:
