@@ -9,7 +9,6 @@ from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.learner import (
     LEAST_MINUTES,
     MOST_ERROR,
-    RENT,
     Known,
 )
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD
@@ -94,11 +93,9 @@ class Sizing:
             return Hold(
                 f"{why}, but R would be above {_MOST_RATIO} on fewer if they share all the work"
             )
-        if self.known.spent < RENT:
-            spent = f"{self.known.spent:.1f} executor-minutes"
-            return Hold(
-                f"{why}; more than that have cost {spent} so far, and go from {RENT:.0f} on"
-            )
+        if (spent := self.known.spent) < (rent := self.known.rent):
+            cost = f"{spent:.1f} executor-minutes"
+            return Hold(f"{why}; more than that have cost {cost} so far, and go from {rent:.1f} on")
         if seen.removing and requested <= staying:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
         return ScaleTo(target, f"{requested} -> {target}: {why}")

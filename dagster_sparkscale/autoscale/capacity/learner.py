@@ -26,8 +26,8 @@ _OVERDUE = 1.5
 _SURE = 0.75
 """Share of what may wait without being late that is counted on: batches that take longer by chance
 need the rest."""
-RENT = 2.0
-"""Executor-minutes that too many executors may cost before they go."""
+_RENT = 2.0
+"""Intervals of one executor that too many executors may cost before they go."""
 _RECENTLY = 3
 """Minutes of which the most executors that were wanted stay."""
 _PRIOR_ERROR = 0.0025
@@ -285,6 +285,12 @@ class Known:
         need = Need(rate, self.now.waiting, self.now.slack, curve, price, self._least(rate))
         tasks = self._tasks(model is self.waves)
         return size(need, model.cost, tasks, self.workload.batch_interval)
+
+    @property
+    def rent(self) -> float:
+        """Executor-minutes that too many executors may cost before they go: as a policy that
+        decides more often is to be quicker, so many fewer."""
+        return _RENT * self.interval / 60
 
     @property
     def is_settling(self) -> bool:
