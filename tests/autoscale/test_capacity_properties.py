@@ -123,6 +123,18 @@ def test_what_is_learned_of_stored_minutes_is_what_was_learned_as_they_came(hist
     assert again == as_they_came
 
 
+@given(histories)
+@settings(max_examples=60)
+def test_what_was_known_before_a_minute_stays_as_it_was(history):
+    learner = POLICY.learner(WORKLOAD)
+    for each, _ in told(history):
+        before = repr(learner)
+        after = learner.after(each)
+        assert repr(learner) == before
+        assert after is not learner
+        learner = after
+
+
 @given(calm, usual)
 def test_none_is_taken_away_while_it_is_behind(history, last):
     learner = POLICY.learner(WORKLOAD)

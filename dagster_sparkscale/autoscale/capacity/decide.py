@@ -1,11 +1,10 @@
 """The decision of the capacity policy: by what a stream needs, or by R until it knows. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 from typing import Self
 
 from dagster_sparkscale.autoscale import rules
-from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.learner import (
     LEAST_MINUTES,
     MOST_ERROR,
@@ -29,7 +28,7 @@ class Sizing:
 
     def after(self, minute: Minute, /) -> Self:
         """What is known with one minute more."""
-        return changed(self, known=self.known.after(minute))
+        return self.__class__(self.max_lag, self.known.after(minute))
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """The decision for one evaluation."""
@@ -158,7 +157,7 @@ UP, DOWN = 0.9, 0.3
 def by_ratio(case: rules.Case, why: str) -> Hold | ScaleTo:
     """The decision by R, and why it is not by size."""
     decision = rules.decide(case)
-    return changed(decision, reason=f"{decision.reason} (by R: {why})")
+    return replace(decision, reason=f"{decision.reason} (by R: {why})")
 
 
 def _wants(decision: Hold | ScaleTo, seen: Evaluation) -> int:

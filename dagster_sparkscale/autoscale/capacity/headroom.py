@@ -53,7 +53,9 @@ def late_share(came: Sequence[tuple[float, float]], rate: float, slack: float) -
         limit = slack * level
         for of, length in phases:
             grows = of - level
-            after = max(0.0, queue + grows * length)
+            after = queue + grows * length
+            if after < 0.0:  # a call of `max` takes longer than all the rest
+                after = 0.0
             if after > limit:
                 late += length if queue >= limit else (after - limit) / grows
             elif queue > limit:

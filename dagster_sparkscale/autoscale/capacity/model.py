@@ -16,11 +16,8 @@ to go by they are drawn to a prior, as in ridge regression (Hoerl and Kennard, 1
 faster, and jumps where it must. Which of the two w predicts better is the stream's own to say.
 """
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
-from typing import Any, NamedTuple, Self
-
-from dagster_sparkscale.autoscale.capacity.copies import changed
+from typing import NamedTuple, Self
 
 PRIOR_OVERHEAD = 0.08
 """a before anything is known, in batch intervals."""
@@ -73,8 +70,7 @@ class Cost(NamedTuple):
 _PRIOR_COST = Cost(PRIOR_OVERHEAD, 0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """One w, and what was learned with it. Times are in batch intervals, records in those of the
     first minute, and w in that of the first minute."""
 
@@ -127,7 +123,7 @@ class Model:
             c=per * prior[2],
             prior=prior,
         )
-        return empty._with(time, 1.0, 1.0, 1.0)
+        return empty._with(time, 1.0, 1.0, 1.0, empty.error, w)
 
     def after(self, time: float, records: float, w: float) -> Self:
         """What is known with one minute more; arguments as of `begun`."""
@@ -139,27 +135,25 @@ class Model:
         is_other = abs(log(w / self.last_w)) > _OTHER_W
         if is_other and far > _JUMP_TWICE:
             # It is the executors that bring something else than was thought, and not the records.
-            return self._forgotten()._with(time, x, u, self.work, last_w=w, surprise=0)
+            return self._forgotten()._with(time, x, u, self.work, self.error, w)
         if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):
             room = time - self.cost.overhead
             predicted = self.cost.time(records, w) - self.cost.overhead
             work = self.work
             if room > 0 and predicted > 0:
                 work *= max(0.05, min(20.0, room / predicted))
-            return changed(self, work=work, surprise=0, cost=self._cost(work))
+            return self._replace(work=work, surprise=0, cost=self._cost(work))
         work = self.work * exp(_WORK_GAIN * off)
         surprise = sign if far > _JUMP_TWICE else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
-        others = {"work": work, "surprise": surprise, "error": error, "last_w": w}
-        return self._with(time, x, u, work, **others)
+        return self._with(time, x, u, work, error, w, surprise)
 
     def _forgotten(self) -> Self:
         """With little left of what the minutes so far said."""
         k = _LEFT
         aa, bb, cc, per = self.prior
-        return changed(
-            self,
+        return self._replace(
             aa=k * self.aa + (1 - k) * aa,
             ab=k * self.ab,
             ac=k * self.ac,
@@ -171,12 +165,17 @@ class Model:
             c=k * self.c + (1 - k) * cc * per,
         )
 
-    def _with(self, time: float, x: float, u: float, g: float, **others: Any) -> Self:
-        """With one minute more in the information.
-
-        Args:
-            others: fields that are other ones as well.
-        """
+    def _with(
+        self,
+        time: float,
+        x: float,
+        u: float,
+        g: float,
+        error: float,
+        last_w: float,
+        surprise: int = 0,
+    ) -> Self:
+        """With one minute more in the information, and fields that are other ones as well."""
         weight = 1 / (time * time)
         x, u, keep, lose = x * g, u * g, _KEEP, 1 - _KEEP
         aa, bb, cc, per = self.prior
@@ -192,9 +191,16 @@ class Model:
             keep * self.b + wx * time,
             keep * self.c + lose * cc * per + wu * time,
         )
-        others |= zip(_INFORMATION, information, strict=True)
-        cost = self._of(information, g)
-        return changed(self, minutes=self.minutes + 1, cost=cost, **others)
+        return self.__class__(
+            *(self.minutes + 1, self.records, self.w),
+            *information,
+            prior=self.prior,
+            work=g,
+            error=error,
+            last_w=last_w,
+            surprise=surprise,
+            cost=self._of(information, g),
+        )
 
     def _cost(self, g: float) -> Cost:
         of = (self.aa, self.ab, self.ac, self.bb, self.bc, self.cc, self.a, self.b, self.c)
@@ -203,9 +209,6 @@ class Model:
     def _of(self, information: tuple[float, ...], g: float) -> Cost:
         a, b, c = _solved(*information)
         return Cost(a, g * b / self.records, g * c / (self.records * self.w))
-
-
-_INFORMATION = ("aa", "ab", "ac", "bb", "bc", "cc", "a", "b", "c")
 
 
 def _solved(

@@ -7,8 +7,8 @@ that within `DRAIN` seconds beside the rest; else no more queues up than may wai
 decision has its effect.
 """
 
-from dataclasses import dataclass
 from math import ceil, floor, inf
+from typing import NamedTuple
 
 from dagster_sparkscale.autoscale.capacity.headroom import Curve, at
 from dagster_sparkscale.autoscale.capacity.model import Cost
@@ -24,8 +24,7 @@ _LEAST = 0.8
 """Times the rate that is forecast, that executors are good for at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
+class Tasks(NamedTuple):
     """How the work of a batch is divided."""
 
     slots: int
@@ -62,8 +61,7 @@ class Tasks:
         return (1 / w + self.pinned) / self.slots
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a stream needs executors for."""
 
     rate: float
@@ -80,8 +78,7 @@ class Need:
     """The fewest executors that are worth a try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """Executors, and the sum that they come from."""
 
     executors: int

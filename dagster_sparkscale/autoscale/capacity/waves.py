@@ -6,11 +6,8 @@ tasks there may be: the work of a record before and after it is compared with wh
 predicts, and with what is predicted where work is fluid.
 """
 
-from dataclasses import dataclass
 from math import log
 from typing import NamedTuple, Self
-
-from dagster_sparkscale.autoscale.capacity.copies import changed
 
 NUMBERS = (
     *(
@@ -91,8 +88,7 @@ class Stay(NamedTuple):
     minutes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What the changes so far have said."""
 
     errors: tuple[float, ...] = _PRIOR
@@ -110,7 +106,7 @@ class Evidence:
 
     def interrupted(self) -> Self:
         """After minutes that are missing: the next stay is compared with none."""
-        return changed(self, before=None, now=None)
+        return self._replace(before=None, now=None)
 
     def after(self, slots: int, time: float, noise: float) -> Self:
         """With one minute more on certain executors.
@@ -124,12 +120,12 @@ class Evidence:
             before, stay = now, Stay(slots, work, 1)
         elif abs(work - now.work) > _OTHER_WORK:
             # What a record costs has changed, which is none of the executors' doing.
-            return changed(self, before=None, now=Stay(slots, work, 1))
+            return self._replace(before=None, now=Stay(slots, work, 1))
         else:
             minutes = now.minutes + 1
             mean = now.work + (work - now.work) / min(minutes, _MOST)
             stay = Stay(slots, mean, minutes)
-        known = changed(self, before=before, now=stay, most=max(self.most, slots))
+        known = self._replace(before=before, now=stay, most=max(self.most, slots))
         if before is None or stay.minutes > _JUDGED:
             return known
         return known._judged(before, work, slots)._believing(_CLEARLY * noise)
@@ -146,16 +142,16 @@ class Evidence:
         )
         fluid = _KEEP * self.fluid + weight * min(_FAR, (found - log(then / slots)) ** 2)
         flat = _KEEP * self.flat + weight * min(_FAR, found**2)
-        return changed(self, errors=errors, fluid=fluid, flat=flat)
+        return self._replace(errors=errors, fluid=fluid, flat=flat)
 
     def _believing(self, clear: float) -> Self:
         """With the number of tasks that is believed by all that is known."""
         least = min(self.errors)
         if self.flat - least < clear:
             # What executors do not share says as much: the model has a cost for that.
-            return changed(self, tasks=None)
+            return self._replace(tasks=None)
         own = self.fluid if self.tasks is None else self.errors[NUMBERS.index(self.tasks)]
         if own - min(least, self.fluid) < clear:
             return self
         best = None if self.fluid < least else NUMBERS[self.errors.index(least)]
-        return changed(self, tasks=best)
+        return self._replace(tasks=best)
