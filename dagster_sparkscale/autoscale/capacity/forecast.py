@@ -115,7 +115,7 @@ class Forecast(NamedTuple):
             spread_variance += _SPREAD_GAIN * (off * off - spread_variance)
         level = sum(before) / len(before) if before else rate
         rising = rate > _RISING * level
-        return self._replace(
+        return self.__class__(
             last=last,
             means=(*before, demand.mean)[-_RECENT:],
             came=recent_came,
