@@ -47,7 +47,7 @@ def test_each_decision_shows_its_sum():
     last = reasons(run)[-1]
     assert last.startswith("needs 1.")
     assert re.search(r"executors for (1,0|9)\d\d records/s", last)
-    assert last.endswith("for its fluctuations at a price of 40: 2")
+    assert last.endswith(" as executors are whole: 2")
 
 
 @pytest.mark.parametrize("queues", [True, False])

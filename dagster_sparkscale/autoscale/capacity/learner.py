@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand, slack
 from dagster_sparkscale.autoscale.capacity.forecast import Forecast
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD, Model
-from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, size
+from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, needed, size
 from dagster_sparkscale.autoscale.capacity.waves import Evidence
 from dagster_sparkscale.declare.learner import Workload
 from dagster_sparkscale.observe.minutes import Minute
@@ -130,6 +130,8 @@ class Known:
     """Executor-minutes that more executors than wanted have cost since they were wanted."""
     wants: tuple[int, ...] = ()
     """Executors wanted in each of the last minutes of these, at most `_RECENTLY`."""
+    tried: int = 0
+    """The most executors that batches were measured on."""
 
     def after(self, minute: Minute) -> Self:
         """What is known with one minute more."""
@@ -179,6 +181,7 @@ class Known:
         time = (minute.processing_ms or 0.0) / 1000
         steady = minute.at - self.steady_since >= _WHOLE * self.interval + max(0.0, time - batch)
         if steady and minute.registered and time > 0 and now.records > 0:
+            self.tried = max(self.tried, minute.registered)
             self._try(time / batch, now, minute)
             if not self.told:
                 self._add_evidence(time / batch, now.records, minute.registered)
@@ -270,7 +273,7 @@ class Known:
         price = self.price
         if self._is_wary:
             price *= _WARY
-        need = Need(rate, self.now.waiting, self.now.slack, curve, price, self._least(rate))
+        need = Need(rate, self.now.waiting, self.now.slack, curve, price, self.least(rate))
         tasks = self._tasks(model is self.waves)
         return size(need, model.cost, tasks, self.workload.batch_interval)
 
@@ -279,6 +282,12 @@ class Known:
         """Executor-minutes that too many executors may cost before they go: as a policy that
         decides more often is to be quicker, so many fewer."""
         return _RENT * self.interval / 60
+
+    def in_fluid(self, rate: float) -> float:
+        """Executors that would keep up with a rate if tasks ran in no waves; inf: none do."""
+        assert self.model is not None
+        tasks = self._tasks(self.model is self.waves)._replace(waves=False)
+        return needed(rate, self.model.cost, tasks, self.workload.batch_interval)
 
     @property
     def is_settling(self) -> bool:
@@ -292,8 +301,8 @@ class Known:
             return False
         return 0 <= self.last.at - self.late_at < _WARY_FOR
 
-    def _least(self, rate: float) -> int:
-        """The fewest executors that are worth a try: more than have failed."""
+    def least(self, rate: float) -> int:
+        """The fewest executors that are worth a try: more than have failed; 1: none have."""
         failed = self.failed
         if failed is None or rate < _AS_MUCH * failed.rate:
             return 1
