@@ -132,8 +132,7 @@ class Model(NamedTuple):
         usual = sqrt(max(self.error, _LEAST_ERROR**2))
         far = abs(off) / usual
         sign = 1 if off > 0 else -1
-        is_other = abs(log(w / self.last_w)) > _OTHER_W
-        if is_other and far > _JUMP_TWICE:
+        if far > _JUMP_TWICE and abs(log(w / self.last_w)) > _OTHER_W:
             # It is the executors that bring something else than was thought, and not the records.
             return self._forgotten()._with(time, x, u, self.work, self.error, w)
         if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):

@@ -6,6 +6,7 @@ tasks there may be: the work of a record before and after it is compared with wh
 predicts, and with what is predicted where work is fluid.
 """
 
+from functools import lru_cache
 from math import log
 from typing import NamedTuple, Self
 
@@ -78,6 +79,13 @@ _UNLIKELY = 0.02
 _PRIOR = tuple(_UNLIKELY * place / len(NUMBERS) for place in range(len(NUMBERS)))
 
 
+@lru_cache(maxsize=1024)
+def _predicted(then: int, slots: int) -> tuple[float, ...]:
+    """Logarithm by which the time of a record changes from so many places to others, by each of
+    `NUMBERS`."""
+    return tuple(log(-(-n // slots) / -(-n // then)) for n in NUMBERS)
+
+
 class Stay(NamedTuple):
     """Minutes on one number of executors."""
 
@@ -125,7 +133,10 @@ class Evidence(NamedTuple):
             minutes = now.minutes + 1
             mean = now.work + (work - now.work) / min(minutes, _MOST)
             stay = Stay(slots, mean, minutes)
-        known = self._replace(before=before, now=stay, most=max(self.most, slots))
+        known = self.__class__(
+            *(self.errors, self.fluid, self.flat, self.tasks, max(self.most, slots)),
+            *(before, stay),
+        )
         if before is None or stay.minutes > _JUDGED:
             return known
         return known._judged(before, work, slots)._believing(_CLEARLY * noise)
@@ -136,8 +147,8 @@ class Evidence(NamedTuple):
         weight = 1 / (1 / min(before.minutes, _MOST) + 1)
         errors = tuple(
             [
-                _KEEP * old + weight * min(_FAR, (found - log(-(-n // slots) / -(-n // then))) ** 2)
-                for n, old in zip(NUMBERS, self.errors, strict=True)
+                _KEEP * old + weight * (off if (off := (found - of) ** 2) < _FAR else _FAR)
+                for of, old in zip(_predicted(then, slots), self.errors, strict=True)
             ]
         )
         fluid = _KEEP * self.fluid + weight * min(_FAR, (found - log(then / slots)) ** 2)
