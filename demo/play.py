@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from demo.acts import RUNS, Acts
+from demo.acts import RECEIVING, RUNS, Acts
 from demo.load import PAYMENTS
 from demo.report import Report, Run, Tick, run_line, tick_line
 from dev import runs
@@ -230,7 +230,7 @@ class Demo:
             self._acts = Acts(
                 self._cluster,
                 partial(self._ui.launch, self._location),
-                dict(self._minimums()),
+                dict(self._minimums())[RECEIVING],
                 lambda: runs.running(str(self.state)),
                 self.patience,
             )

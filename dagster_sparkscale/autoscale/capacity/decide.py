@@ -103,9 +103,9 @@ class Sizing:
         above = f"R would be above {_MOST_RATIO} on fewer if they share all the work"
         if target >= requested:
             return Hold(f"{why}, but {above}")
-        if (spent := self.known.spent) < (rent := self.known.rent):
+        if (spent := self.known.spent) < (end := self.known.most_spent):
             cost = f"{spent:.1f} executor-minutes"
-            return Hold(f"{why}; more than that have cost {cost} so far, and go from {rent:.1f} on")
+            return Hold(f"{why}; more than that have cost {cost} so far, and go from {end:.1f} on")
         if seen.removing and requested <= staying:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
         if target > bounds.aim(max(size.executors, most)):

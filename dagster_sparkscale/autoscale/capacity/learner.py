@@ -278,7 +278,7 @@ class Known:
         return size(need, model.cost, tasks, self.workload.batch_interval)
 
     @property
-    def rent(self) -> float:
+    def most_spent(self) -> float:
         """Executor-minutes that too many executors may cost before they go: as a policy that
         decides more often is to be quicker, so many fewer."""
         return _RENT * self.interval / 60
