@@ -245,7 +245,10 @@ class Demo:
                     raise DemoFailed(f"not started in time: {', '.join(starting)}")
                 if not starting and settled_until is None:
                     settled_until = now + SETTLED_WITHIN * self.patience
-                    say("All streams run and warm up on a trickle of data.")
+                    say(
+                        "All streams run and warm up on a trickle of data. By what it learns "
+                        f"(CapacityPolicy) is scaled: {self._learning()}. The others are by R."
+                    )
                 if settled_until is not None and not self._go.exists():
                     settled = all(self.report.settled(*each) for each in self._minimums())
                     if settled or now > settled_until:
@@ -263,6 +266,16 @@ class Demo:
         import definitions
 
         return [(stream.name, stream.bounds.minimum) for stream in definitions.STREAMS]
+
+    def _learning(self) -> str:
+        """The streams whose policy learns."""
+        import definitions
+        from dagster_sparkscale import CapacityPolicy
+
+        streams = definitions.STREAMS
+        return ", ".join(
+            each.name for each in streams if isinstance(each.autoscale, CapacityPolicy)
+        )
 
     def _verdict(self) -> bool:
         """Whether all that should happen has happened."""
