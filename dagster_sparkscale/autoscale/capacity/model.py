@@ -13,7 +13,8 @@
 
 a, b1 and b2 are the least squares of relative errors, of which the old are forgotten; with little
 to go by they are drawn to a prior, as in ridge regression (Hoerl and Kennard, 1970). g follows
-faster, and jumps where it must. Which of the two w predicts better is the stream's own to say.
+faster, and jumps where it must: not where records had little of the time or have become many or
+few at once, which shows what a is. Which of the two w predicts better is the stream's own to say.
 """
 
 from math import exp, log, sqrt
@@ -38,6 +39,10 @@ _JUMP, _JUMP_TWICE = 4.5, 3.0
 
 _OTHER_W = 0.1
 """Logarithm by which w has changed from which on a surprise is about it."""
+_OTHER_LOAD = 0.7
+"""The same of the records: what a batch costs without any shows where they become many or few."""
+_FEW = 0.5
+"""Share of the predicted time that records have, below which a surprise is not about them."""
 _LEFT = 0.2
 """What is left of the past, then."""
 
@@ -96,6 +101,8 @@ class Model(NamedTuple):
     """Mean of squared relative errors of predictions."""
     last_w: float = 1.0
     """w of the last minute."""
+    last_x: float = 1.0
+    """Records of the last minute."""
     surprise: int = 0
     """1 or -1 where the last minute lay beyond `_JUMP_TWICE`, with the sign of its error."""
     cost: Cost = _PRIOR_COST
@@ -123,30 +130,35 @@ class Model(NamedTuple):
             c=per * prior[2],
             prior=prior,
         )
-        return empty._with(time, 1.0, 1.0, 1.0, empty.error, w)
+        return empty._with(time, 1.0, 1.0, 1.0, empty.error, w, 1.0)
 
     def after(self, time: float, records: float, w: float) -> Self:
         """What is known with one minute more; arguments as of `begun`."""
         x, u = records / self.records, records * w / (self.records * self.w)
-        off = log(time / self.cost.time(records, w))
+        predicted = self.cost.time(records, w)
+        off = log(time / predicted)
         usual = sqrt(max(self.error, _LEAST_ERROR**2))
         far = abs(off) / usual
         sign = 1 if off > 0 else -1
+        share = 1 - self.cost.overhead / predicted
         if far > _JUMP_TWICE and abs(log(w / self.last_w)) > _OTHER_W:
             # It is the executors that bring something else than was thought, and not the records.
-            return self._forgotten()._with(time, x, u, self.work, self.error, w)
+            return self._forgotten()._with(time, x, u, self.work, self.error, w, x)
+        if far > _JUMP_TWICE and (share < _FEW or abs(log(x / self.last_x)) > _OTHER_LOAD):
+            # What a batch costs without records is something else than was thought.
+            return self._with(time, x, u, self.work, self.error, w, x)
         if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):
             room = time - self.cost.overhead
-            predicted = self.cost.time(records, w) - self.cost.overhead
             work = self.work
-            if room > 0 and predicted > 0:
-                work *= max(0.05, min(20.0, room / predicted))
+            if room > 0:
+                work *= max(0.05, min(20.0, room / (predicted - self.cost.overhead)))
             return self._replace(work=work, surprise=0, cost=self._cost(work))
-        work = self.work * exp(_WORK_GAIN * off)
+        # A minute says little of records where most of its time was something else.
+        work = self.work * exp(_WORK_GAIN * share * off)
         surprise = sign if far > _JUMP_TWICE else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
-        return self._with(time, x, u, work, error, w, surprise)
+        return self._with(time, x, u, work, error, w, x, surprise)
 
     def _forgotten(self) -> Self:
         """With little left of what the minutes so far said."""
@@ -172,6 +184,7 @@ class Model(NamedTuple):
         g: float,
         error: float,
         last_w: float,
+        last_x: float,
         surprise: int = 0,
     ) -> Self:
         """With one minute more in the information, and fields that are other ones as well."""
@@ -197,6 +210,7 @@ class Model(NamedTuple):
             work=g,
             error=error,
             last_w=last_w,
+            last_x=last_x,
             surprise=surprise,
             cost=self._of(information, g),
         )
