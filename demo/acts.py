@@ -3,7 +3,7 @@ cut into other partitions, and kills an executor of the other, whose receivers a
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,7 @@ Launch = Callable[[str, dict[str, Any]], str]
 class Acts:
     """
     Args:
-        minimums: of executors, by stream.
+        receivers_on: executors that the stream with receivers rests on when one of them is killed.
         processes: those of the demo.
         patience: how many times as long it waits before it does something again.
     """
@@ -37,12 +37,14 @@ class Acts:
         self,
         cluster: ClusterManager,
         launch: Launch,
-        minimums: Mapping[str, int],
+        receivers_on: int,
         processes: Callable[[], list[psutil.Process]],
         patience: float,
     ) -> None:
         self._cluster, self._launch, self._processes = cluster, launch, processes
-        self._minimums = minimums
+        # State is changed on any number: what the policy has learned may ask for more than the
+        # minimum at any load.
+        self._rests_on = {STATEFUL: None, RECEIVING: receivers_on}
         self._pause = AGAIN_AFTER * patience
         self._not_before = dict.fromkeys(RUNS, 0.0)
 
@@ -56,7 +58,7 @@ class Acts:
         for stream, act in acts.items():
             if report.missing([stream], since) or report.changed(stream, RUNS[stream], since):
                 continue
-            settled = report.settled(stream, self._minimums[stream])
+            settled = report.settled(stream, self._rests_on[stream])
             if settled and time.monotonic() >= self._not_before[stream] and (line := act()):
                 self._not_before[stream] = time.monotonic() + self._pause
                 yield f"{stream}: {line}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from demo.acts import RUNS, Acts
+from demo.acts import RECEIVING, RUNS, Acts
 from demo.load import PAYMENTS
 from demo.report import Report, Run, Tick, run_line, tick_line
 from dev import runs
@@ -230,7 +230,7 @@ class Demo:
             self._acts = Acts(
                 self._cluster,
                 partial(self._ui.launch, self._location),
-                dict(self._minimums()),
+                dict(self._minimums())[RECEIVING],
                 lambda: runs.running(str(self.state)),
                 self.patience,
             )
@@ -245,7 +245,10 @@ class Demo:
                     raise DemoFailed(f"not started in time: {', '.join(starting)}")
                 if not starting and settled_until is None:
                     settled_until = now + SETTLED_WITHIN * self.patience
-                    say("All streams run and warm up on a trickle of data.")
+                    say(
+                        "All streams run and warm up on a trickle of data. By what it learns "
+                        f"(CapacityPolicy) is scaled: {self._learning()}. The others are by R."
+                    )
                 if settled_until is not None and not self._go.exists():
                     settled = all(self.report.settled(*each) for each in self._minimums())
                     if settled or now > settled_until:
@@ -263,6 +266,16 @@ class Demo:
         import definitions
 
         return [(stream.name, stream.bounds.minimum) for stream in definitions.STREAMS]
+
+    def _learning(self) -> str:
+        """The streams whose policy learns."""
+        import definitions
+        from dagster_sparkscale import CapacityPolicy
+
+        streams = definitions.STREAMS
+        return ", ".join(
+            each.name for each in streams if isinstance(each.autoscale, CapacityPolicy)
+        )
 
     def _verdict(self) -> bool:
         """Whether all that should happen has happened."""

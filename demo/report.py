@@ -65,16 +65,18 @@ class Report:
     ticks: list[Tick] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
 
-    def settled(self, stream: str, minimum: int) -> bool:
-        """Whether the stream has warmed up: the batches of a new driver and of new executors take
-        long, which may have scaled it up before there was any load."""
+    def settled(self, stream: str, executors: int | None = None) -> bool:
+        """Whether the stream has warmed up, and rests on so many executors; None: on any number.
+        The batches of a new driver and of new executors take long, which may have scaled it up
+        before there was any load."""
         last = next((tick for tick in reversed(self.ticks) if tick.stream == stream), None)
         return (
             last is not None
             and last.decision == "hold"
             and last.r is not None
             and last.r < 0.9
-            and last.registered == last.requested == minimum
+            and last.registered is not None
+            and last.registered == last.requested == (executors or last.registered)
         )
 
     def changed(self, stream: str, job: str, since: float) -> bool:

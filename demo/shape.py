@@ -17,7 +17,8 @@ class Phase:
 
 
 # The highest load needs about three times the executors of the calm one. The load is quiet for
-# longer than it was high: one evaluation adds several executors, but removes only one.
+# longer than it was high: a policy adds several executors at once, but hesitates to remove them,
+# and RatioPolicy removes one at a time.
 PHASES = (
     Phase("calm", level=0.25, ramp=0, hold=20),
     Phase("rising", level=1.0, ramp=10, hold=0),

@@ -4,7 +4,7 @@ What is learned is a function of the stored minutes and of nothing else: it surv
 anybody can see it with `history()`, and a backtest learns the same from the same minutes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 from dagster_sparkscale.declare.bounds import Bounds
@@ -71,7 +71,7 @@ class Learned:
         of_two = known.of_two.after(minute)
         # In the first block they are one and the same.
         of_one = of_two if known.of_one is known.of_two else known.of_one.after(minute)
-        return replace(known, of_two=of_two, of_one=of_one)
+        return self.__class__(known.nothing, known.block, of_two, of_one)
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """The decision by what the last two blocks say."""
@@ -80,7 +80,7 @@ class Learned:
     def _in(self, block: int) -> Self:
         """What is known when a later block begins."""
         before = self.of_one if block == self.block + 1 else self.nothing
-        return replace(self, block=block, of_two=before, of_one=self.nothing)
+        return self.__class__(self.nothing, block, before, self.nothing)
 
 
 def since(now: float) -> int:

@@ -15,7 +15,7 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.learner import Learner, since
+from dagster_sparkscale.declare.learner import BLOCK, Learner, since
 from dagster_sparkscale.declare.policies import learned_of
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.evaluation import Evaluation
@@ -39,6 +39,11 @@ class _Known:
     seen_at: int
     """When its last minute was, seconds since the epoch; 0: there is none."""
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the learner has failed."""
+        return isinstance(self.learner, _Broken)
+
 
 class Learners:
     """What the policies have learned of all streams of a sensor."""
@@ -46,14 +51,22 @@ class Learners:
     def __init__(self) -> None:
         self._nothing: dict[str, Learner | None] = {}
         self._known: dict[str, _Known] = {}
+        self._block = 0
         self._now = self._began = 0.0
         self._until: float | None = None
 
     def tick(self, declared: Collection[str], now: float) -> None:
         """A tick begins, at `now` in seconds since the epoch: forget what is not declared any
-        more."""
-        self._now = now
+        more. Once a block those that have failed begin anew: the minute that made them fail may
+        count no more, and what they lacked may be there."""
+        self._now, before, self._block = now, self._block, int(now) // BLOCK
         self._known = {name: one for name, one in self._known.items() if name in declared}
+        if self._block != before:
+            failed = {name for name, one in self._nothing.items() if isinstance(one, _Broken)}
+            failed |= {name for name, one in self._known.items() if one.is_broken}
+            for name in failed:
+                del self._nothing[name]
+                self._known.pop(name, None)
         self._began, self._until = time.monotonic(), None
 
     def of(self, instance: DagsterInstance, stream: Stream, memory: StreamMemory) -> Learner | None:

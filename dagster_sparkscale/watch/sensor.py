@@ -144,6 +144,8 @@ class Tick:
         self._rows: list[Row] = []
         self._faults: list[str] = []
         """Why Dagster could not be told of a stream."""
+        self._learners: dict[str, Learner | None] = {}
+        """What the policies of those streams have learned that have been assessed, by name."""
 
     def evaluate(self) -> dg.SensorResult:
         """What Dagster is to store, and which runs it is to start."""
@@ -251,6 +253,13 @@ class Tick:
         )
 
     def _learner(self, stream: Stream, known: StreamMemory) -> Learner | None:
+        """What its policy has learned; read back once a tick, however often it is assessed."""
+        name = stream.name
+        if name not in self._learners:
+            self._learners[name] = self._learned(stream, known)
+        return self._learners[name]
+
+    def _learned(self, stream: Stream, known: StreamMemory) -> Learner | None:
         try:
             return self._watch.learners.of(self._context.instance, stream, known)
         except Exception as error:  # what can't be read back of one must not hide the others

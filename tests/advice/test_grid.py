@@ -1,11 +1,14 @@
 """The policies that are tried for a recommendation."""
 
+import re
+
 import pytest
 
 from dagster_sparkscale.advice.grid import DOWN, PRICES, UP, WINDOWS, policies_to_try
 from dagster_sparkscale.advice.specs import in_python, named, policy_of, with_policy
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from tests.advice.recorded import STREAM
+from tests.docs.pages import ROOT
 
 THRESHOLDS = len(UP) * len(DOWN) * len(WINDOWS)
 
@@ -21,6 +24,13 @@ def test_thresholds_windows_prices_and_numbers_of_executors_are_tried():
     found = [named(each, STREAM).autoscale for each in tried]
     assert {each.max_executors for each in found} == {10, 15, 20}
     assert {each.min_executors for each in found} == {None, 2, 4}
+
+
+def test_the_page_explains_each_price_that_is_tried():
+    page = (ROOT / "docs" / "capacity.md").read_text()
+    _, _, table = page.partition("| price |")
+    rows = re.findall(r"^\| ([\d, ]+) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert [int(price) for row in rows for price in row.split(",")] == list(PRICES)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_each_decision_shows_its_sum():
     last = reasons(run)[-1]
     assert last.startswith("needs 1.")
     assert re.search(r"executors for (1,0|9)\d\d records/s", last)
-    assert last.endswith("for its fluctuations at a price of 40: 2")
+    assert last.endswith(" as executors are whole: 2")
 
 
 @pytest.mark.parametrize("queues", [True, False])
@@ -63,6 +63,17 @@ def test_a_step_is_answered_at_once(queues):
 def test_a_low_load_gives_executors_back():
     run = simulate(APPLICATION, level((8000, 30), (900, 30)), POLICY, replace(BOUNDS, initial=20))
     assert run.decisions[-1].target <= 4
+
+
+@pytest.mark.parametrize(("interval", "rent"), [(15.0, "0.5"), (60.0, "2.0")])
+def test_spare_executors_may_cost_as_much_as_one_does_in_two_intervals(interval, rent):
+    policy = CapacityPolicy(interval=interval, max_executors=40)
+    workload = replace(APPLICATION.workload, batch_interval=5.0)
+    app = replace(APPLICATION, workload=workload, overhead=0.4)
+    load = level((800, 60), (500, 30))
+    run = simulate(app, load, policy, replace(BOUNDS, initial=2))
+    assert run.decisions[-1].requested == 1
+    assert any(f"so far, and go from {rent} on" in reason for reason in reasons(run))
 
 
 def test_it_is_no_later_than_the_ratio_policy_and_cheaper():

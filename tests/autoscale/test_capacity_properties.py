@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,18 @@ def test_what_is_learned_of_stored_minutes_is_what_was_learned_as_they_came(hist
     assert again == as_they_came
 
 
+@given(histories)
+@settings(max_examples=60)
+def test_what_was_known_before_a_minute_stays_as_it_was(history):
+    learner = POLICY.learner(WORKLOAD)
+    for each, _ in told(history):
+        before = repr(learner)
+        after = learner.after(each)
+        assert repr(learner) == before
+        assert after is not learner
+        learner = after
+
+
 @given(calm, usual)
 def test_none_is_taken_away_while_it_is_behind(history, last):
     learner = POLICY.learner(WORKLOAD)
@@ -204,6 +217,20 @@ def test_the_model_finds_what_batches_cost_by_records_and_executors():
         model = model.after(0.1 + records * 1e-3 / places, records, 1 / places)
     assert abs(model.cost.overhead - 0.1) < 0.02
     assert abs(model.cost.time(6000, 1 / 20) - 0.4) < 0.02
+
+
+@given(st.floats(0.0, 0.6), st.sampled_from([(1, 45), (45, 1), (2, 90)]))
+def test_what_a_batch_costs_without_records_is_not_taken_for_work(overhead, loads):
+    """Also where the load falls to next to nothing or rises from it, in one minute."""
+
+    def time(records: float) -> float:
+        return overhead + records * 0.008
+
+    model = Model.begun(time(loads[0]), loads[0], 1 / 6)
+    for load in loads * 2:
+        for _ in range(20):
+            model = model.after(time(load), load, 1 / 6)
+    assert model.cost.records(1 / 6) == pytest.approx((1 - overhead) / 0.008, rel=0.3)
 
 
 def test_work_that_doubles_is_noticed_within_two_minutes():

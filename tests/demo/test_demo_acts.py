@@ -15,14 +15,11 @@ from demo.report import Report, Run, Tick
 from tests.fakes import dstream, structured
 from tests.in_memory.cluster import World
 
-MINIMUM = {STATEFUL: 1, RECEIVING: 2}
 
-
-def scaled(stream: str, registered: int | None = None) -> Report:
-    """A stream that was scaled up and down, and rests at its minimum, or at that number."""
-    number = MINIMUM[stream] if registered is None else registered
+def scaled(stream: str, executors: int = 2, requested: int = 2) -> Report:
+    """A stream that was scaled up and down, and now has so many executors."""
     return Report(
-        ticks=[Tick(stream, 120.0, 0.2, "hold", number, number)],
+        ticks=[Tick(stream, 120.0, 0.2, "hold", executors, requested)],
         runs=[
             Run("a", "rescale", stream, "SUCCESS", 100.0, 6.1, before=1, after=3),
             Run("b", "rescale", stream, "SUCCESS", 110.0, 2.0, before=3, after=1),
@@ -58,13 +55,13 @@ def acts(
         launched.append((job, config["ops"][job]["config"]["stream"]))
         return "0123456789"
 
-    return Acts(world.cluster, launch, MINIMUM, lambda: list(processes), patience)
+    return Acts(world.cluster, launch, 2, lambda: list(processes), patience)
 
 
 def test_the_state_is_changed_once_the_stream_rests_after_it_was_scaled(world: World) -> None:
     launched: list[Any] = []
     demo = acts(world, launched)
-    for report in (Report(), scaled(STATEFUL, registered=2), scaled(STATEFUL)):
+    for report in (Report(), scaled(STATEFUL, executors=3), scaled(STATEFUL)):
         assert launched == []
         said = list(demo.next(report, since=0.0))
     assert launched == [("reconfigure_state", STATEFUL)]
@@ -84,6 +81,13 @@ def test_it_is_tried_again_until_something_has_changed(world: World, changed: bo
     report.runs.append(run)
     list(demo.next(report, since=0.0))
     assert len(launched) == (1 if changed else 2)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_state_is_changed_on_any_number_of_executors(world: World, number: int) -> None:
+    launched: list[Any] = []
+    list(acts(world, launched).next(scaled(STATEFUL, number, number), since=0.0))
+    assert launched == [("reconfigure_state", STATEFUL)]
 
 
 @pytest.mark.parametrize("places", [("0", "1"), ("0", "0"), ("0", None)])

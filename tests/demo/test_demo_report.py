@@ -75,9 +75,17 @@ WARM = Tick("clicks", 90.0, 0.2, "hold", registered=1, requested=1)
         (replace(WARM, stream="orders"), False),
     ],
 )
-def test_a_stream_has_settled_when_it_holds_at_its_minimum(tick, settled):
+def test_a_stream_has_settled_when_it_holds_at_that_number(tick, settled):
     before = replace(WARM, r=3.0)
-    assert Report(ticks=[before, tick]).settled("clicks", minimum=1) is settled
+    assert Report(ticks=[before, tick]).settled("clicks", executors=1) is settled
+
+
+@pytest.mark.parametrize(
+    ("registered", "requested", "settled"), [(2, 2, True), (1, 2, False), (None, None, False)]
+)
+def test_a_stream_may_settle_at_any_number(registered, requested, settled):
+    tick = replace(WARM, registered=registered, requested=requested)
+    assert Report(ticks=[tick]).settled("clicks") is settled
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ PROSE = {
     ("docs/backpressure.md", "rate = max("): "a formula",
     (
         "docs/capacity.md",
-        "3 -> 16: needs 10.2",
+        "2 -> 8: needs 3.8",
     ): "a reason, of which tests of the policy have the parts",
     ("docs/capacity.md", "p = a + g (b1"): "a formula",
     ("docs/capacity.md", "n + price_of_lateness * P"): "a formula",

@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale import AutoscalePolicy, Bounds, Evaluation, Hold, Minute, ScaleTo, history
+from dagster_sparkscale import (
+    AutoscalePolicy,
+    Bounds,
+    CapacityPolicy,
+    Evaluation,
+    Hold,
+    Minute,
+    ScaleTo,
+    history,
+)
 from dagster_sparkscale.declare.learner import BLOCK, Learned, Workload, since
+from dagster_sparkscale.in_flight import InFlight
 from dagster_sparkscale.watch import learners as learners_module
+from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.learners import Learners, learned_so_far
 from dagster_sparkscale.watch.memory import StreamMemory
 from tests.fakes import structured
@@ -161,6 +172,38 @@ class TestInTheSensor:
         lines = deployed.tick().data.skip_message.splitlines()
         assert "clicks: its minutes can't be read: OSError: the database is gone" in lines
         assert "clicks: hold: nothing is known of before" in lines
+
+    def test_a_store_that_fails_is_asked_once_a_tick_of_a_stream(self, noon, monkeypatch):
+        asked = []
+
+        def broken(key):
+            asked.append(key)
+            raise OSError("the database is gone")
+
+        # It asks for more executors, which waits for a run: so it is assessed twice.
+        deployed = Deployment([structured(autoscale=CapacityPolicy(max_executors=9))])
+        overload(deployed, deployed.streams[0])
+        monkeypatch.setattr(
+            sensor_module, "in_flight", lambda *_: {"clicks": InFlight("stop run 1a2b3c4d")}
+        )
+        monkeypatch.setattr(deployed.instance, "has_asset_key", broken)
+        lines = deployed.tick().data.skip_message.splitlines()
+        held = "clicks: hold: stop run 1a2b3c4d is in progress; otherwise: scale to 5"
+        assert any(line.startswith(held) for line in lines)
+        assert asked == [KEY]
+        assert lines.count("clicks: its minutes can't be read: OSError: the database is gone") == 1
+
+    @pytest.mark.parametrize("at", ["learner", "after"])
+    def test_a_learner_that_has_failed_begins_anew_in_the_next_block(self, noon, at, monkeypatch):
+        deployed = Deployment([structured(autoscale=Failing(at=at, max_executors=9))])
+        overload(deployed, deployed.streams[0])
+        for _ in range(2):
+            assert "could not decide" in deployed.tick().decided()
+            noon[0] += 60
+        monkeypatch.setattr(Failing, "learner", lambda *_: Counting())
+        assert "could not decide" in deployed.tick().decided()  # by what it lacked it is mended
+        noon[0] += BLOCK
+        assert "minutes on None" in deployed.tick().decided()
 
     @pytest.mark.parametrize("at", ["learner", "after", "decide"])
     def test_a_learner_that_fails_is_a_policy_that_could_not_decide(self, noon, at):

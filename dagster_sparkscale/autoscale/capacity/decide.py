@@ -1,19 +1,18 @@
 """The decision of the capacity policy: by what a stream needs, or by R until it knows. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 from typing import Self
 
 from dagster_sparkscale.autoscale import rules
-from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.learner import (
     LEAST_MINUTES,
     MOST_ERROR,
-    RENT,
     Known,
 )
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD
 from dagster_sparkscale.autoscale.capacity.sizing import Size
+from dagster_sparkscale.autoscale.capacity.sums import told
 from dagster_sparkscale.autoscale.steps import outstanding
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
@@ -30,7 +29,7 @@ class Sizing:
 
     def after(self, minute: Minute, /) -> Self:
         """What is known with one minute more."""
-        return changed(self, known=self.known.after(minute))
+        return self.__class__(self.max_lag, self.known.after(minute))
 
     def decide(self, bounds: Bounds, evaluation: Evaluation, /) -> Hold | ScaleTo:
         """The decision for one evaluation."""
@@ -72,6 +71,11 @@ class Sizing:
         assert size is not None and staying is not None and requested is not None
         why = self._sum(size)
         target = bounds.aim(size.executors)
+        cut = _cut(size.executors, target, bounds)
+        limit = max(requested, MOST_TIMES * max(self.known.tried, staying))
+        if target > limit:
+            target = limit
+            cut = f" (at most {MOST_TIMES} times the executors that were measured)"
         if requested < target and size.keep_up <= requested and self.known.is_settling:
             return Hold(f"{why}, but what {requested} bring is not known yet{outstanding(seen)}")
         failed = self.known.failed
@@ -79,28 +83,37 @@ class Sizing:
             brought = f"{failed.executors} were no faster than {failed.first}"
             return Hold(f"{why}, but {brought}: it is not executors that it lacks")
         if target > requested:
-            cut = _cut(size.executors, target, bounds)
             return ScaleTo(target, f"{requested} -> {target}{cut}: {why}")
         if target == requested:
-            cut = _cut(size.executors, target, bounds)
-            return Hold(f"{why}{cut}{outstanding(seen)}", pinned=size.executors > target)
+            pinned = size.executors > bounds.aim(size.executors)
+            return Hold(f"{why}{cut}{outstanding(seen)}", pinned=pinned)
+        return self._fewer(bounds, seen, size)
+
+    def _fewer(self, bounds: Bounds, seen: Evaluation, size: Size) -> Hold | ScaleTo:
+        """The decision where fewer are enough than there are requested."""
+        staying, requested, why = seen.staying, seen.requested, self._sum(size)
+        assert staying is not None and requested is not None
         if (against := self._against(seen, size)) is not None:
             return Hold(f"{why}, but {against}")
         most = max(self.known.wants, default=0)
         if bounds.aim(max(size.executors, most)) >= requested:
             return Hold(f"{why}; {most} were needed a moment ago")
-        target = bounds.aim(max(size.executors, most, self._least_by_ratio(seen, bounds)))
+        by_ratio = self._least_by_ratio(seen, bounds)
+        target = bounds.aim(max(size.executors, most, by_ratio))
+        above = f"R would be above {_MOST_RATIO} on fewer if they share all the work"
         if target >= requested:
-            return Hold(
-                f"{why}, but R would be above {_MOST_RATIO} on fewer if they share all the work"
-            )
-        if self.known.spent < RENT:
-            spent = f"{self.known.spent:.1f} executor-minutes"
-            return Hold(
-                f"{why}; more than that have cost {spent} so far, and go from {RENT:.0f} on"
-            )
+            return Hold(f"{why}, but {above}")
+        if (spent := self.known.spent) < (end := self.known.most_spent):
+            cost = f"{spent:.1f} executor-minutes"
+            return Hold(f"{why}; more than that have cost {cost} so far, and go from {end:.1f} on")
         if seen.removing and requested <= staying:
             return Hold(f"{why}; {requested} are requested already, and some are leaving")
+        if target > bounds.aim(max(size.executors, most)):
+            why = f"{why}, but {above}"
+        elif target > bounds.aim(size.executors):
+            why = f"{why}; {most} were needed a moment ago"
+        else:
+            why = f"{why}{_cut(size.executors, target, bounds)}"
         return ScaleTo(target, f"{requested} -> {target}: {why}")
 
     def _least_by_ratio(self, seen: Evaluation, bounds: Bounds) -> int:
@@ -133,25 +146,19 @@ class Sizing:
 
     def _sum(self, size: Size) -> str:
         """The sum of a size, in words."""
-        each = f"{size.rate:,.0f} records/s"
-        if size.keep_up == inf:
-            most = f"{size.executors} bring most of what can be had"
-            return f"no number of executors keeps up with {each}; {most}"
-        parts = [f"needs {size.keep_up:.1f} executors for {each} ({size.each:,.0f} each)"]
-        waiting = self.known.now.waiting if self.known.now else 0.0
-        if size.catch_up == inf:
-            parts.append(f"no number of them catches up {waiting:.0f} s at once")
-            return f"{', '.join(parts)}: {size.executors}"
-        rest = size.executors - max(size.keep_up, size.catch_up)
-        if rest >= 0.05:
-            parts.append(f"{rest:.1f} for its fluctuations at a price of {self.known.price:g}")
-        if (fewer := size.keep_up - size.executors) >= 0.05:
-            parts.append(f"{fewer:.1f} fewer, as what waits meanwhile is not late")
-        if (extra := size.catch_up - size.keep_up) >= 0.05:
-            parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
-        return f"{', '.join(parts)}: {size.executors}"
+        known = self.known
+        return told(
+            size,
+            fluid=known.in_fluid(size.rate),
+            first=known.least(size.rate),
+            price=known.price,
+            waiting=known.now.waiting if known.now else 0.0,
+        )
 
 
+MOST_TIMES = 20
+"""Times the executors that were ever measured, of which a minute may ask for no more: beyond that
+a model says nothing."""
 _MOST_RATIO = 1.1
 """R on fewer executors, up to which what waits until there can be more again is not late."""
 UP, DOWN = 0.9, 0.3
@@ -161,7 +168,7 @@ UP, DOWN = 0.9, 0.3
 def by_ratio(case: rules.Case, why: str) -> Hold | ScaleTo:
     """The decision by R, and why it is not by size."""
     decision = rules.decide(case)
-    return changed(decision, reason=f"{decision.reason} (by R: {why})")
+    return replace(decision, reason=f"{decision.reason} (by R: {why})")
 
 
 def _wants(decision: Hold | ScaleTo, seen: Evaluation) -> int:

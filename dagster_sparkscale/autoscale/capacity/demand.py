@@ -5,8 +5,7 @@ waits than before. A batch of DStreams has the records of one interval, so it te
 was, however late it is.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dagster_sparkscale.observe.minutes import Minute
 
@@ -25,8 +24,7 @@ class Past(Protocol):
     def lag(self) -> float | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What came in one minute, records per second."""
 
     mean: float

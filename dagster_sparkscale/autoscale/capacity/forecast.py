@@ -5,11 +5,9 @@ fuller than usual for its mean says that the load has risen within the minute. I
 curves, one for when the load rises.
 """
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import NamedTuple, Self
 
-from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.demand import Demand
 from dagster_sparkscale.autoscale.capacity.headroom import LEVELS, Curve, late_share
 
@@ -43,8 +41,7 @@ class Expected(NamedTuple):
     rising: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """How forecasts went."""
 
     calm: Curve = _PRIOR
@@ -61,9 +58,9 @@ class Judged:
         share = late_share(came, expected.rate, slack)
         if expected.rising:
             n = min(_MEMORY, self.rising_minutes + 1)
-            return changed(self, rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
+            return self._replace(rising=_mixed(self.rising, share, 1 / n), rising_minutes=n)
         n = min(_MEMORY, self.calm_minutes + 1)
-        return changed(self, calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
+        return self._replace(calm=_mixed(self.calm, share, 1 / n), calm_minutes=n)
 
     def curve(self, rising: bool) -> Curve:
         """The headroom curve to use."""
@@ -78,8 +75,7 @@ class Came(NamedTuple):
     """The rate of the fullest batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(NamedTuple):
     """The forecasts and what is remembered for them."""
 
     last: Judged = Judged()
@@ -94,7 +90,7 @@ class Forecast:
 
     def without_past(self) -> Self:
         """After minutes that are missing: what was learned stays, what was about to be is lost."""
-        return changed(self, means=(), came=(), pending=())
+        return self._replace(means=(), came=(), pending=())
 
     def after(self, demand: Demand, slack: float) -> Self:
         """With one minute more.
@@ -119,8 +115,7 @@ class Forecast:
             spread_variance += _SPREAD_GAIN * (off * off - spread_variance)
         level = sum(before) / len(before) if before else rate
         rising = rate > _RISING * level
-        return changed(
-            self,
+        return self.__class__(
             last=last,
             means=(*before, demand.mean)[-_RECENT:],
             came=recent_came,

@@ -39,7 +39,7 @@ def late_share(came: Sequence[tuple[float, float]], rate: float, slack: float) -
     """
     phases = []
     for each in came:
-        mean, peak = (min(_MOST, of / rate) for of in each)
+        mean, peak = min(_MOST, each[0] / rate), min(_MOST, each[1] / rate)
         if peak <= mean:
             phases.append((mean, 1.0))
             continue
@@ -52,13 +52,16 @@ def late_share(came: Sequence[tuple[float, float]], rate: float, slack: float) -
         queue = late = 0.0
         limit = slack * level
         for of, length in phases:
+            if of <= level and not queue:
+                continue
             grows = of - level
-            after = max(0.0, queue + grows * length)
+            after = queue + grows * length
             if after > limit:
                 late += length if queue >= limit else (after - limit) / grows
             elif queue > limit:
                 late += (limit - queue) / grows
-            queue = after
+            # A call of `max` would take longer than all the rest.
+            queue = after if after > 0.0 else 0.0
         if not late:
             break
         shares.append(late / len(came))

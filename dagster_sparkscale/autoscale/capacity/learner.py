@@ -1,14 +1,14 @@
 """What the capacity policy has learned of one stream, minute by minute. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
+from operator import attrgetter
 from typing import NamedTuple, Self
 
-from dagster_sparkscale.autoscale.capacity.copies import changed
 from dagster_sparkscale.autoscale.capacity.demand import Demand, demand, slack
 from dagster_sparkscale.autoscale.capacity.forecast import Forecast
 from dagster_sparkscale.autoscale.capacity.model import PRIOR_OVERHEAD, Model
-from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, size
+from dagster_sparkscale.autoscale.capacity.sizing import Need, Size, Tasks, needed, size
 from dagster_sparkscale.autoscale.capacity.waves import Evidence
 from dagster_sparkscale.declare.learner import Workload
 from dagster_sparkscale.observe.minutes import Minute
@@ -26,8 +26,8 @@ _OVERDUE = 1.5
 _SURE = 0.75
 """Share of what may wait without being late that is counted on: batches that take longer by chance
 need the rest."""
-RENT = 2.0
-"""Executor-minutes that too many executors may cost before they go."""
+_RENT = 2.0
+"""Intervals of one executor that too many executors may cost before they go."""
 _RECENTLY = 3
 """Minutes of which the most executors that were wanted stay."""
 _PRIOR_ERROR = 0.0025
@@ -52,8 +52,7 @@ _MARGIN = 0.8
 """How much better the other w has to predict before it is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """What is remembered of the minute before."""
 
     at: int
@@ -98,9 +97,10 @@ class Failed(NamedTuple):
     """Whether twice as many were no faster."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
-    """What is known of a stream by its minutes."""
+    """What is known of a stream by its minutes. Nobody but `after` changes one, and that only a
+    copy of its own: a frozen one would be copied ten times a minute."""
 
     workload: Workload
     price: float
@@ -130,6 +130,8 @@ class Known:
     """Executor-minutes that more executors than wanted have cost since they were wanted."""
     wants: tuple[int, ...] = ()
     """Executors wanted in each of the last minutes of these, at most `_RECENTLY`."""
+    tried: int = 0
+    """The most executors that batches were measured on."""
 
     def after(self, minute: Minute) -> Self:
         """What is known with one minute more."""
@@ -141,47 +143,50 @@ class Known:
             and last.epoch == minute.epoch
             and 0 < minute.at - last.at <= _PATIENCE * max(self.interval, _TICK)
         )
-        known = self if follows else self._interrupted()
-        return known._with(minute, last if follows else None)
+        known = self.__class__(*_VALUES(self))
+        if not follows:
+            known._interrupt()
+        known._add(minute, last if follows else None)
+        return known
 
-    def _interrupted(self) -> Self:
-        return changed(
-            self,
-            forecast=self.forecast.without_past(),
-            evidence=self.evidence.interrupted(),
-            spent=0.0,
-            wants=(),
-        )
+    def _interrupt(self) -> None:
+        self.forecast = self.forecast.without_past()
+        self.evidence = self.evidence.interrupted()
+        self.spent, self.wants = 0.0, ()
 
-    def _with(self, minute: Minute, before: Past | None) -> Self:
+    def _add(self, minute: Minute, before: Past | None) -> None:
         batch = self.workload.batch_interval
         now = demand(minute, before, batch) if minute.state == "running" else None
         steady_since = self.steady_since if _is_certain(minute, before) else minute.at
         measured = now is not None
         now = self._at_least(minute, now, steady_since)
-        known = changed(self, last=Past.of(minute), now=now, steady_since=steady_since, wanted=None)
+        self.last, self.now, self.steady_since = Past.of(minute), now, steady_since
+        self.wanted = None
         if minute.shards:
-            tasks = max(1, ceil(round(minute.shards * self.workload.tasks_per_shard, 6)))
-            if tasks != known.tasks or not known.told:
-                known = changed(known, tasks=tasks, told=True)
+            self.tasks = max(1, ceil(round(minute.shards * self.workload.tasks_per_shard, 6)))
+            self.told = True
         if minute.delay is not None and minute.delay > _VERY_LATE * batch:
-            known = changed(known, late_at=minute.at)
+            self.late_at = minute.at
         if now is None:
-            return known._interrupted()
+            self._interrupt()
+            return
         if measured:
-            known = known._measured(minute, now)
-        known = changed(known, wanted=known._size())
-        return known._rented(minute, before)
+            self._measure(minute, now)
+        self.wanted = self._size()
+        self._rent(minute, before)
 
-    def _measured(self, minute: Minute, now: Demand) -> Self:
-        """With a minute whose demand was measured."""
-        batch, known = self.workload.batch_interval, self
+    def _measure(self, minute: Minute, now: Demand) -> None:
+        """Add a minute whose demand was measured."""
+        batch = self.workload.batch_interval
         time = (minute.processing_ms or 0.0) / 1000
         steady = minute.at - self.steady_since >= _WHOLE * self.interval + max(0.0, time - batch)
         if steady and minute.registered and time > 0 and now.records > 0:
-            known = known._tried(time / batch, now, minute)
-            known = known._learned(time / batch, now.records, minute.registered)
-        return changed(known, forecast=known.forecast.after(now, _SURE * now.slack / 60))
+            self.tried = max(self.tried, minute.registered)
+            self._try(time / batch, now, minute)
+            if not self.told:
+                self._add_evidence(time / batch, now.records, minute.registered)
+            self._fit(time / batch, now.records, minute.registered)
+        self.forecast = self.forecast.after(now, _SURE * now.slack / 60)
 
     def _at_least(self, minute: Minute, now: Demand | None, steady_since: int) -> Demand | None:
         """The demand of a minute with what a batch in progress says of it: how long it has taken
@@ -190,7 +195,7 @@ class Known:
         if minute.overdue is None or model is None or minute.state != "running":
             return now
         if now is None and self.now is not None:
-            now = changed(self.now, waiting=(minute.overdue - 1) * batch)
+            now = self.now._replace(waiting=(minute.overdue - 1) * batch)
         since = minute.at - minute.overdue * batch
         if minute.overdue < _OVERDUE or not minute.registered or since < steady_since:
             return now
@@ -203,10 +208,10 @@ class Known:
         if now is None:
             waiting = (minute.overdue - 1) * batch
             return Demand(rate, rate, records, waiting, slack(minute, batch))
-        return changed(now, mean=max(now.mean, rate), peak=max(now.peak, rate))
+        return now._replace(mean=max(now.mean, rate), peak=max(now.peak, rate))
 
-    def _tried(self, time: float, now: Demand, minute: Minute) -> Self:
-        """With what this minute says of the executors that it ran on."""
+    def _try(self, time: float, now: Demand, minute: Minute) -> None:
+        """Add what this minute says of the executors that it ran on."""
         assert minute.registered
         failed = self.failed
         if failed is not None and not 0 <= minute.at - failed.at < _REMEMBERED:
@@ -222,45 +227,31 @@ class Known:
                 slow = _STILL_AS_SLOW if failed.in_vain else _AS_SLOW
                 in_vain = executors >= 2 * first and each >= slow * at_first
             failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
-        return self if failed is self.failed else changed(self, failed=failed)
+        self.failed = failed
 
-    def _learned(self, time: float, records: float, executors: int) -> Self:
-        known = self if self.told else self._with_evidence(time, records, executors)
-        return known._fitted(time, records, executors)
-
-    def _with_evidence(self, time: float, records: float, executors: int) -> Self:
+    def _add_evidence(self, time: float, records: float, executors: int) -> None:
         places = executors * self.workload.slots - self.workload.pinned
         overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
         if places <= 0 or time <= overhead:
-            return self
+            return
         error = _PRIOR_ERROR if self.fluid is None else self.fluid.error
-        evidence = self.evidence.after(places, (time - overhead) / records, error)
-        tasks = evidence.tasks
-        if tasks == self.tasks:
-            return changed(self, evidence=evidence)
-        return changed(self, evidence=evidence, tasks=tasks, waves=None)
+        self.evidence = self.evidence.after(places, (time - overhead) / records, error)
+        if self.evidence.tasks != self.tasks:
+            self.tasks, self.waves = self.evidence.tasks, None
 
-    def _fitted(self, time: float, records: float, executors: int) -> Self:
-        found = {}
-        for name, model, tasks in (
-            ("fluid", self.fluid, self._tasks(waves=False)),
-            ("waves", self.waves, self._tasks(waves=True)),
-        ):
-            w = tasks.w(executors)
-            if (name == "waves" and self.tasks is None) or w > 1e9:
-                continue
-            found[name] = (
-                Model.begun(time, records, w) if model is None else model.after(time, records, w)
-            )
-        fluid, waves = found.get("fluid", self.fluid), found.get("waves", self.waves)
+    def _fit(self, time: float, records: float, executors: int) -> None:
+        of = (time, records, executors)
+        fluid = _fitted(self.fluid, self._tasks(waves=False), *of)
+        waves = self.waves
+        if self.tasks is not None:
+            waves = _fitted(waves, self._tasks(waves=True), *of)
         if waves is not None and self.waves is None and self.fluid is not None:
-            waves = changed(waves, minutes=self.fluid.minutes, error=self.fluid.error)
-        in_waves = self.in_waves
+            waves = waves._replace(minutes=self.fluid.minutes, error=self.fluid.error)
         if self.told and fluid is not None and waves is not None:
-            here, other = (waves, fluid) if in_waves else (fluid, waves)
+            here, other = (waves, fluid) if self.in_waves else (fluid, waves)
             if other.error < _MARGIN * here.error:
-                in_waves = not in_waves
-        return changed(self, fluid=fluid, waves=waves, in_waves=in_waves)
+                self.in_waves = not self.in_waves
+        self.fluid, self.waves = fluid, waves
 
     def _tasks(self, waves: bool) -> Tasks:
         tasks = self.tasks if waves or self.told else None
@@ -282,9 +273,21 @@ class Known:
         price = self.price
         if self._is_wary:
             price *= _WARY
-        need = Need(rate, self.now.waiting, self.now.slack, curve, price, self._least(rate))
+        need = Need(rate, self.now.waiting, self.now.slack, curve, price, self.least(rate))
         tasks = self._tasks(model is self.waves)
         return size(need, model.cost, tasks, self.workload.batch_interval)
+
+    @property
+    def most_spent(self) -> float:
+        """Executor-minutes that too many executors may cost before they go: as a policy that
+        decides more often is to be quicker, so many fewer."""
+        return _RENT * self.interval / 60
+
+    def in_fluid(self, rate: float) -> float:
+        """Executors that would keep up with a rate if tasks ran in no waves; inf: none do."""
+        assert self.model is not None
+        tasks = self._tasks(self.model is self.waves)._replace(waves=False)
+        return needed(rate, self.model.cost, tasks, self.workload.batch_interval)
 
     @property
     def is_settling(self) -> bool:
@@ -298,26 +301,38 @@ class Known:
             return False
         return 0 <= self.last.at - self.late_at < _WARY_FOR
 
-    def _least(self, rate: float) -> int:
-        """The fewest executors that are worth a try: more than have failed."""
+    def least(self, rate: float) -> int:
+        """The fewest executors that are worth a try: more than have failed; 1: none have."""
         failed = self.failed
         if failed is None or rate < _AS_MUCH * failed.rate:
             return 1
         more = failed.executors + max(1, round(_MORE * failed.executors))
         return more if more <= _MOST_TIMES * failed.first else 1
 
-    def _rented(self, minute: Minute, before: Past | None) -> Self:
-        """What too many executors have cost."""
-        if self.wanted is None or minute.requested is None:
-            return changed(self, spent=0.0, wants=())
-        wanted = self.wanted.executors
-        idle = minute.requested - wanted
-        if idle <= 0:
-            return changed(self, spent=0.0, wants=())
+    def _rent(self, minute: Minute, before: Past | None) -> None:
+        """Add what too many executors have cost."""
+        idle = 0
+        if self.wanted is not None and minute.requested is not None:
+            idle = minute.requested - self.wanted.executors
+        if self.wanted is None or idle <= 0:
+            self.spent, self.wants = 0.0, ()
+            return
         seconds = self.interval if before is None else minute.at - before.at
-        return changed(
-            self, spent=self.spent + idle * seconds / 60, wants=(*self.wants, wanted)[-_RECENTLY:]
-        )
+        self.spent += idle * seconds / 60
+        self.wants = (*self.wants, self.wanted.executors)[-_RECENTLY:]
+
+
+_VALUES = attrgetter(*(field.name for field in fields(Known)))
+"""All that a `Known` has, in order."""
+
+
+def _fitted(
+    model: Model | None, tasks: Tasks, time: float, records: float, executors: int
+) -> Model | None:
+    w = tasks.w(executors)
+    if w > 1e9:
+        return model
+    return Model.begun(time, records, w) if model is None else model.after(time, records, w)
 
 
 def _is_certain(minute: Minute, before: Past | None) -> bool:

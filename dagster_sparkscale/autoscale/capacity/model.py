@@ -13,14 +13,12 @@
 
 a, b1 and b2 are the least squares of relative errors, of which the old are forgotten; with little
 to go by they are drawn to a prior, as in ridge regression (Hoerl and Kennard, 1970). g follows
-faster, and jumps where it must. Which of the two w predicts better is the stream's own to say.
+faster, and jumps where it must: not where records had little of the time or have become many or
+few at once, which shows what a is. Which of the two w predicts better is the stream's own to say.
 """
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
-from typing import Any, NamedTuple, Self
-
-from dagster_sparkscale.autoscale.capacity.copies import changed
+from typing import NamedTuple, Self
 
 PRIOR_OVERHEAD = 0.08
 """a before anything is known, in batch intervals."""
@@ -41,6 +39,10 @@ _JUMP, _JUMP_TWICE = 4.5, 3.0
 
 _OTHER_W = 0.1
 """Logarithm by which w has changed from which on a surprise is about it."""
+_OTHER_LOAD = 0.7
+"""The same of the records: what a batch costs without any shows where they become many or few."""
+_FEW = 0.5
+"""Share of the predicted time that records have, below which a surprise is not about them."""
 _LEFT = 0.2
 """What is left of the past, then."""
 
@@ -73,8 +75,7 @@ class Cost(NamedTuple):
 _PRIOR_COST = Cost(PRIOR_OVERHEAD, 0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """One w, and what was learned with it. Times are in batch intervals, records in those of the
     first minute, and w in that of the first minute."""
 
@@ -100,6 +101,8 @@ class Model:
     """Mean of squared relative errors of predictions."""
     last_w: float = 1.0
     """w of the last minute."""
+    last_x: float = 1.0
+    """Records of the last minute."""
     surprise: int = 0
     """1 or -1 where the last minute lay beyond `_JUMP_TWICE`, with the sign of its error."""
     cost: Cost = _PRIOR_COST
@@ -127,39 +130,41 @@ class Model:
             c=per * prior[2],
             prior=prior,
         )
-        return empty._with(time, 1.0, 1.0, 1.0)
+        return empty._with(time, 1.0, 1.0, 1.0, empty.error, w, 1.0)
 
     def after(self, time: float, records: float, w: float) -> Self:
         """What is known with one minute more; arguments as of `begun`."""
         x, u = records / self.records, records * w / (self.records * self.w)
-        off = log(time / self.cost.time(records, w))
+        predicted = self.cost.time(records, w)
+        off = log(time / predicted)
         usual = sqrt(max(self.error, _LEAST_ERROR**2))
         far = abs(off) / usual
         sign = 1 if off > 0 else -1
-        is_other = abs(log(w / self.last_w)) > _OTHER_W
-        if is_other and far > _JUMP_TWICE:
+        share = 1 - self.cost.overhead / predicted
+        if far > _JUMP_TWICE and abs(log(w / self.last_w)) > _OTHER_W:
             # It is the executors that bring something else than was thought, and not the records.
-            return self._forgotten()._with(time, x, u, self.work, last_w=w, surprise=0)
+            return self._forgotten()._with(time, x, u, self.work, self.error, w, x)
+        if far > _JUMP_TWICE and (share < _FEW or abs(log(x / self.last_x)) > _OTHER_LOAD):
+            # What a batch costs without records is something else than was thought.
+            return self._with(time, x, u, self.work, self.error, w, x)
         if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):
             room = time - self.cost.overhead
-            predicted = self.cost.time(records, w) - self.cost.overhead
             work = self.work
-            if room > 0 and predicted > 0:
-                work *= max(0.05, min(20.0, room / predicted))
-            return changed(self, work=work, surprise=0, cost=self._cost(work))
-        work = self.work * exp(_WORK_GAIN * off)
+            if room > 0:
+                work *= max(0.05, min(20.0, room / (predicted - self.cost.overhead)))
+            return self._replace(work=work, surprise=0, cost=self._cost(work))
+        # A minute says little of records where most of its time was something else.
+        work = self.work * exp(_WORK_GAIN * share * off)
         surprise = sign if far > _JUMP_TWICE else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
-        others = {"work": work, "surprise": surprise, "error": error, "last_w": w}
-        return self._with(time, x, u, work, **others)
+        return self._with(time, x, u, work, error, w, x, surprise)
 
     def _forgotten(self) -> Self:
         """With little left of what the minutes so far said."""
         k = _LEFT
         aa, bb, cc, per = self.prior
-        return changed(
-            self,
+        return self._replace(
             aa=k * self.aa + (1 - k) * aa,
             ab=k * self.ab,
             ac=k * self.ac,
@@ -171,12 +176,18 @@ class Model:
             c=k * self.c + (1 - k) * cc * per,
         )
 
-    def _with(self, time: float, x: float, u: float, g: float, **others: Any) -> Self:
-        """With one minute more in the information.
-
-        Args:
-            others: fields that are other ones as well.
-        """
+    def _with(
+        self,
+        time: float,
+        x: float,
+        u: float,
+        g: float,
+        error: float,
+        last_w: float,
+        last_x: float,
+        surprise: int = 0,
+    ) -> Self:
+        """With one minute more in the information, and fields that are other ones as well."""
         weight = 1 / (time * time)
         x, u, keep, lose = x * g, u * g, _KEEP, 1 - _KEEP
         aa, bb, cc, per = self.prior
@@ -192,9 +203,17 @@ class Model:
             keep * self.b + wx * time,
             keep * self.c + lose * cc * per + wu * time,
         )
-        others |= zip(_INFORMATION, information, strict=True)
-        cost = self._of(information, g)
-        return changed(self, minutes=self.minutes + 1, cost=cost, **others)
+        return self.__class__(
+            *(self.minutes + 1, self.records, self.w),
+            *information,
+            prior=self.prior,
+            work=g,
+            error=error,
+            last_w=last_w,
+            last_x=last_x,
+            surprise=surprise,
+            cost=self._of(information, g),
+        )
 
     def _cost(self, g: float) -> Cost:
         of = (self.aa, self.ab, self.ac, self.bb, self.bc, self.cc, self.a, self.b, self.c)
@@ -203,9 +222,6 @@ class Model:
     def _of(self, information: tuple[float, ...], g: float) -> Cost:
         a, b, c = _solved(*information)
         return Cost(a, g * b / self.records, g * c / (self.records * self.w))
-
-
-_INFORMATION = ("aa", "ab", "ac", "bb", "bc", "cc", "a", "b", "c")
 
 
 def _solved(

@@ -7,8 +7,8 @@ that within `DRAIN` seconds beside the rest; else no more queues up than may wai
 decision has its effect.
 """
 
-from dataclasses import dataclass
 from math import ceil, floor, inf
+from typing import NamedTuple
 
 from dagster_sparkscale.autoscale.capacity.headroom import Curve, at
 from dagster_sparkscale.autoscale.capacity.model import Cost
@@ -19,13 +19,13 @@ _AHEAD = 120.0
 """Seconds for which a decision holds, until the next one has its effect."""
 _CATCHING_UP = 2.0
 """Times the executors that keep up, for what waits where no number does it in time."""
-_ALMOST = 1 - 1e-9
+ALMOST = 1 - 1e-9
+"""Times a number of executors or tasks that is rounded up: what was computed is not exact."""
 _LEAST = 0.8
 """Times the rate that is forecast, that executors are good for at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
+class Tasks(NamedTuple):
     """How the work of a batch is divided."""
 
     slots: int
@@ -53,17 +53,16 @@ class Tasks:
     def executors(self, w: float) -> float:
         """Executors with which the longest path is no more than `w`, whole ones where tasks come in
         waves; inf: there are no such."""
-        beyond = self.tasks is not None and w * self.tasks < _ALMOST
+        beyond = self.tasks is not None and w * self.tasks < ALMOST
         if w <= 0 or (beyond and self.sure):
             return inf
         if self.waves and self.tasks is not None and not beyond:
-            places = -(-self.tasks // max(1, floor(min(1.0, w) * self.tasks / _ALMOST)))
+            places = -(-self.tasks // max(1, floor(min(1.0, w) * self.tasks / ALMOST)))
             return -(-(places + self.pinned) // self.slots)
         return (1 / w + self.pinned) / self.slots
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a stream needs executors for."""
 
     rate: float
@@ -80,8 +79,7 @@ class Need:
     """The fewest executors that are worth a try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """Executors, and the sum that they come from."""
 
     executors: int
@@ -101,11 +99,11 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
     Args:
         interval: the batch interval, seconds.
     """
-    keep_up = _needed(need.rate, cost, tasks, interval)
+    keep_up = needed(need.rate, cost, tasks, interval)
     spare = need.slack - need.waiting
     # What may queue up meanwhile without being late needs no executors now.
     times = 1 - spare / (_AHEAD if spare > 0 else DRAIN)
-    catch_up = _needed(need.rate * max(_LEAST, times), cost, tasks, interval)
+    catch_up = needed(need.rate * max(_LEAST, times), cost, tasks, interval)
     # Receivers leave a place for one task, at least.
     first = max(need.least, tasks.pinned // tasks.slots + 1)
     if catch_up == inf:
@@ -115,13 +113,14 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
             found = min(found, ceil(_CATCHING_UP * keep_up))
         found = max(found, first)
     else:
-        least = max(first, ceil(catch_up * _ALMOST))
+        least = max(first, ceil(catch_up * ALMOST))
         found = _cheapest(least, need, cost, tasks, interval)
     capacity = cost.records(tasks.w(found)) / interval
     return Size(found, keep_up, catch_up, need.rate, capacity / found)
 
 
-def _needed(rate: float, cost: Cost, tasks: Tasks, interval: float) -> float:
+def needed(rate: float, cost: Cost, tasks: Tasks, interval: float) -> float:
+    """Executors that keep up with a rate; inf: none do."""
     if rate <= 0:
         return 0.0
     room = (1 - cost.overhead) / (rate * interval) - cost.alone

@@ -6,11 +6,9 @@ tasks there may be: the work of a record before and after it is compared with wh
 predicts, and with what is predicted where work is fluid.
 """
 
-from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import NamedTuple, Self
-
-from dagster_sparkscale.autoscale.capacity.copies import changed
 
 NUMBERS = (
     *(
@@ -81,6 +79,13 @@ _UNLIKELY = 0.02
 _PRIOR = tuple(_UNLIKELY * place / len(NUMBERS) for place in range(len(NUMBERS)))
 
 
+@lru_cache(maxsize=1024)
+def _predicted(then: int, slots: int) -> tuple[float, ...]:
+    """Logarithm by which the time of a record changes from so many places to others, by each of
+    `NUMBERS`."""
+    return tuple(log(-(-n // slots) / -(-n // then)) for n in NUMBERS)
+
+
 class Stay(NamedTuple):
     """Minutes on one number of executors."""
 
@@ -91,8 +96,7 @@ class Stay(NamedTuple):
     minutes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What the changes so far have said."""
 
     errors: tuple[float, ...] = _PRIOR
@@ -110,7 +114,7 @@ class Evidence:
 
     def interrupted(self) -> Self:
         """After minutes that are missing: the next stay is compared with none."""
-        return changed(self, before=None, now=None)
+        return self._replace(before=None, now=None)
 
     def after(self, slots: int, time: float, noise: float) -> Self:
         """With one minute more on certain executors.
@@ -124,12 +128,15 @@ class Evidence:
             before, stay = now, Stay(slots, work, 1)
         elif abs(work - now.work) > _OTHER_WORK:
             # What a record costs has changed, which is none of the executors' doing.
-            return changed(self, before=None, now=Stay(slots, work, 1))
+            return self._replace(before=None, now=Stay(slots, work, 1))
         else:
             minutes = now.minutes + 1
             mean = now.work + (work - now.work) / min(minutes, _MOST)
             stay = Stay(slots, mean, minutes)
-        known = changed(self, before=before, now=stay, most=max(self.most, slots))
+        known = self.__class__(
+            *(self.errors, self.fluid, self.flat, self.tasks, max(self.most, slots)),
+            *(before, stay),
+        )
         if before is None or stay.minutes > _JUDGED:
             return known
         return known._judged(before, work, slots)._believing(_CLEARLY * noise)
@@ -140,22 +147,22 @@ class Evidence:
         weight = 1 / (1 / min(before.minutes, _MOST) + 1)
         errors = tuple(
             [
-                _KEEP * old + weight * min(_FAR, (found - log(-(-n // slots) / -(-n // then))) ** 2)
-                for n, old in zip(NUMBERS, self.errors, strict=True)
+                _KEEP * old + weight * (off if (off := (found - of) ** 2) < _FAR else _FAR)
+                for of, old in zip(_predicted(then, slots), self.errors, strict=True)
             ]
         )
         fluid = _KEEP * self.fluid + weight * min(_FAR, (found - log(then / slots)) ** 2)
         flat = _KEEP * self.flat + weight * min(_FAR, found**2)
-        return changed(self, errors=errors, fluid=fluid, flat=flat)
+        return self._replace(errors=errors, fluid=fluid, flat=flat)
 
     def _believing(self, clear: float) -> Self:
         """With the number of tasks that is believed by all that is known."""
         least = min(self.errors)
         if self.flat - least < clear:
             # What executors do not share says as much: the model has a cost for that.
-            return changed(self, tasks=None)
+            return self._replace(tasks=None)
         own = self.fluid if self.tasks is None else self.errors[NUMBERS.index(self.tasks)]
         if own - min(least, self.fluid) < clear:
             return self
         best = None if self.fluid < least else NUMBERS[self.errors.index(least)]
-        return changed(self, tasks=best)
+        return self._replace(tasks=best)
