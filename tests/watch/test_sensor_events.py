@@ -158,7 +158,7 @@ class TestEvents:
         fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
         (event,) = fresh.tick().told()
         assert event.metadata["what happened"].value.count("[run](") == 4
-        assert "R 2.5 (red)" in event.metadata["last hours"].value
+        assert "R 2.5" in event.metadata["last hours"].value
 
 
 class TestManyStreams:
