@@ -269,6 +269,16 @@ class TestThePicture:
         assert again.words == "The last 20 min; orange uprights: restarted"
         assert len(again.lines("orange")) == 1
 
+    def test_its_numbers_are_of_the_last_minute_and_not_the_worst_of_its_bucket(self):
+        long = [later(minutes) for minutes in range(350)]
+        seen = drawn(*long, later(351, ratio=3.0, lag=90), later(352, ratio=0.4, lag=6))
+        assert seen.texts[:3] == ["R 0.4, max 3", "executors 2", "lag (s) 6, max 90"]
+
+    def test_what_is_not_known_now_is_a_dash_and_not_what_it_was(self):
+        down = [later(minutes, **UNKNOWN) for minutes in range(30, 60)]
+        seen = drawn(*(later(minutes) for minutes in range(30)), *down)
+        assert seen.texts[:3] == ["R -, max 0.5", "executors -, max 2", "lag (s) -, max 5"]
+
     def test_the_worst_minutes_are_there_where_no_batch_completed(self):
         hung = [later(buckets=n, ratio=None, overdue=10.0 * n) for n in range(1, 4)]
         seen = drawn(later(), *hung, later(buckets=4, ratio=1.5))

@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.quantities import DASH
 
 WIDTHS = (120, 360, 720)
 """Seconds of a bucket: as long as two ticks at least, or there would be gaps; each a multiple of
@@ -74,6 +75,8 @@ class Buckets:
     requested: int | None = None
     """Executors asked for, when that was last known."""
     epoch: int | None = None
+    latest: Bucket | None = field(default=None, compare=False)
+    """The last minute alone: the numbers beside the lines are of it, and not the worst of many."""
 
     def add(self, minute: Minute) -> None:
         """Put `minute` into its bucket; what is too old for a picture is dropped."""
@@ -85,7 +88,7 @@ class Buckets:
         self.epoch = _latest(self.epoch, minute.epoch)
         number = minute.at // self.width
         values = (minute.ratio, minute.lag, minute.registered)
-        bucket = Bucket(number, *values, scaled, restarted, stand_in)
+        self.latest = bucket = Bucket(number, *values, scaled, restarted, stand_in)
         if self.kept and self.kept[-1].number == number:
             self.kept[-1] = _together(self.kept[-1], bucket)
         else:
@@ -192,15 +195,16 @@ class _Drawing:
 
     def _lanes(self, places: Sequence[int], step: int) -> tuple[list[str], list[str], str]:
         """The lines of what was measured, their names and numbers, and the line where R is 1."""
-        kept = self.buckets.kept
+        kept, latest = self.buckets.kept, self.buckets.latest
+        assert latest is not None
         measured = [each.ratio for each in kept if each.ratio is not None]
         lanes: list[str] = []
         texts: list[str] = []
         line = ""
-        for name, color, values in (
-            ("R", "red", [each.load for each in kept]),
-            ("executors", "blue", [each.executors for each in kept]),
-            ("lag (s)", "green", [each.lag for each in kept]),
+        for name, color, values, present in (
+            ("R", "red", [each.load for each in kept], latest.load),
+            ("executors", "blue", [each.executors for each in kept], latest.executors),
+            ("lag (s)", "green", [each.lag for each in kept], latest.lag),
         ):
             known = [value for value in values if value is not None]
             if not known:
@@ -210,8 +214,11 @@ class _Drawing:
                 top = max(1, *measured, min(CLIPPED, top))
                 line = f"M0 {y + _height(1, top)}h{_WIDE}"
             lanes.append(f"<path stroke='{color}' d='{_path(places, values, step, top, y)}'/>")
-            most = f", max {max(known):.3g}" if max(known) != known[-1] else ""
-            texts.append(_text(_WIDE + 4, y + 14, f"{name} {known[-1]:.3g}{most}"))
+            # What is not known now is a dash, whatever it was before.
+            text = f"{name} {DASH if present is None else f'{present:.3g}'}"
+            if max(known) != present:
+                text += f", max {max(known):.3g}"
+            texts.append(_text(_WIDE + 4, y + 14, text))
         return lanes, texts, line
 
 
