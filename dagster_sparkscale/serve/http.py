@@ -15,8 +15,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -181,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
         elif not self._may_read():
             return
         elif path == f"{prefix}/metrics":
-            self._send_metrics()
+            self._send_made(self._send_metrics)
         elif site is None or not (path == prefix or path.startswith(f"{prefix}/")):
             self._send(404, f"there is {prefix}/metrics here\n".encode())
         elif path == prefix:
@@ -197,7 +196,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(501, b"nothing is changed here\n")
             return
         length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit() and int(length) <= MAX_FORM):
+        digits = length.isascii() and length.isdigit() and len(length) < 10
+        if not (digits and int(length) <= MAX_FORM):
             self._send(413, f"Content-Length: must be at most {MAX_FORM}\n".encode())
             return
         form = dict(parse_qsl(self.rfile.read(int(length)).decode("utf-8", "replace")))
@@ -230,7 +230,8 @@ class Handler(BaseHTTPRequestHandler):
         if _same(self.headers.get("Authorization", ""), f"Bearer {token}"):
             return True
         site = self.server.site
-        if site is not None and _same(self._cookie(), cookie_of(token)):
+        wanted = cookie_of(token)
+        if site is not None and any(_same(each, wanted) for each in self._cookies()):
             return True
         if site is not None and "text/html" in self.headers.get("Accept", ""):
             self._send_answer(site.login(wrong=False))
@@ -238,20 +239,30 @@ class Handler(BaseHTTPRequestHandler):
             self._send(401, b"Authorization: must be the bearer token\n")
         return False
 
-    def _cookie(self) -> str:
-        try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
+    def _cookies(self) -> Collection[str]:
+        """The values of the cookies of this name: a browser sends that of another server at this
+        host as well, where its path is longer or shorter. Not by `http.cookies`, which keeps one of
+        them, and none behind a cookie of somebody else's that it can't read."""
+        pairs = (each.strip().partition("=") for each in self.headers.get("Cookie", "").split(";"))
+        return [value for name, _, value in pairs if name == COOKIE]
 
     def _send_page(self, site: Site, path: str, query: str) -> None:
         try:
-            self._send_answer(site.answer(path, dict(parse_qsl(query, max_num_fields=10))))
-        except Busy as error:
-            self._send(503, f"{error}\n".encode())
+            asked = dict(parse_qsl(query, max_num_fields=10))
         except ValueError:
             self._send(400, b"the address has too many values\n")
+            return
+        self._send_made(lambda: self._send_answer(site.answer(path, asked)))
+
+    def _send_made(self, send: Callable[[], None]) -> None:
+        """Send an answer, or why it can't be made: without one nobody knows what is wrong."""
+        try:
+            send()
+        except Busy as error:
+            self._send(503, f"{error}\n".encode())
+        except Exception as error:
+            text = f"this failed: {type(error).__name__}: {error}\n"
+            self._send(500, text.encode(errors="replace"))
 
     def _send_events(self, site: Site) -> None:
         """Tell a page of each look until it goes away, or the server ends."""
@@ -287,13 +298,8 @@ class Handler(BaseHTTPRequestHandler):
     def _send_metrics(self) -> None:
         from prometheus_client.exposition import choose_encoder
 
-        try:
-            samples = self.server.samples()
-        except Busy as error:
-            self._send(503, f"{error}\n".encode())
-            return
         encode, kind = choose_encoder(self.headers.get("Accept", ""))
-        self._send(200, encode(_Collected(samples)), kind)
+        self._send(200, encode(_Collected(self.server.samples())), kind)
 
     def _send_answer(self, answer: Answer) -> None:
         lasting = "private, max-age=86400" if answer.lasting else "no-store"
@@ -336,6 +342,11 @@ class Handler(BaseHTTPRequestHandler):
         """Requests are not logged: there is one every few seconds."""
 
 
+def _encodable(value: str) -> str:
+    # A program may name a query by half of a pair of UTF-16, which has no UTF-8.
+    return value.encode("utf-8", "replace").decode()
+
+
 class _Collected:
     """Samples as `prometheus_client` writes them: what it calls a registry."""
 
@@ -354,5 +365,6 @@ class _Collected:
                 if metric.kind == "counter":
                     name = name.removesuffix("_total")
                 families[metric.name] = Metric(name, metric.help, metric.kind)
-            families[metric.name].add_sample(metric.name + each.suffix, each.labels, each.value)
+            labels = {label: _encodable(value) for label, value in each.labels.items()}
+            families[metric.name].add_sample(metric.name + each.suffix, labels, each.value)
         yield from families.values()

@@ -214,3 +214,19 @@ def test_any_name_and_value_is_read_back(stream: str, value: float) -> None:
     text = encode(http_module._Collected([Sample(GAUGE, {"stream": stream}, value)])).decode()
     if "\r" not in stream:
         assert of(found_in(text), "x", stream=stream) == value
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_a_query_with_a_name_that_has_no_utf_8_takes_no_others_metrics_away(accept: str) -> None:
+    odd = [Sample(GAUGE, {"stream": "\ud800"}, 1), Sample(GAUGE, {"stream": "a"}, 2)]
+    with running(Server(("127.0.0.1", 0), lambda: odd)) as server:
+        code, text, _ = get(server, Accept=accept)
+    assert code == 200 and 'stream="?"' in text and 'stream="a"' in text
+
+
+def test_why_metrics_can_not_be_made_is_answered() -> None:
+    def samples() -> list[Sample]:
+        raise RuntimeError("no such column: \ud800")
+
+    with running(Server(("127.0.0.1", 0), samples)) as server:
+        assert get(server)[:2] == (500, "this failed: RuntimeError: no such column: ?\n")

@@ -172,6 +172,13 @@ class TestWithAToken:
     def test_another_cookie_is_none(self, closed: Server, cookie: str) -> None:
         assert get(closed, "/s/", Cookie=cookie)[0] == 401
 
+    @pytest.mark.parametrize("other", ['x={"a": 1}; {}', "a b=1; {}", "{}; sparkscale=of-another"])
+    def test_cookies_of_others_at_this_host_do_not_hide_it(
+        self, closed: Server, other: str
+    ) -> None:
+        both = other.replace("{}", f"sparkscale={cookie_of(TOKEN)}")
+        assert get(closed, "/s/", Cookie=both)[0] == 200
+
     def test_a_new_token_ends_the_old_cookies(self, closed: Server) -> None:
         shown = {"Cookie": f"sparkscale={cookie_of(TOKEN)}"}
         assert get(closed, "/s/", **shown)[0] == 200
@@ -181,6 +188,13 @@ class TestWithAToken:
 
     def test_a_long_form_is_refused(self, closed: Server) -> None:
         assert post(closed, "/s/login", {"token": "x" * 5000})[0] == 413
+        with contextlib.closing(reached(closed)) as connection:
+            # More digits than Python makes a number of.
+            length = "9" * 5000
+            connection.sendall(
+                f"POST /s/login HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode()
+            )
+            assert b" 413 " in everything(connection).splitlines()[0]
 
     def test_nothing_else_is_posted_to(self, closed: Server, pages: Server) -> None:
         assert post(closed, "/s/", {})[0] == 501
