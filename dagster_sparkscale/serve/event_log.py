@@ -35,6 +35,8 @@ class _Read:
     observations: str | None = None
     materializations: str | None = None
     """The cursors behind the last event of each kind; None: before the first."""
+    held: list[dg.EventLogRecord] = field(default_factory=list)
+    """Events that were found before their time, and are counted when it has come."""
     at: float = float("-inf")
     """When that was, by `time.monotonic()`."""
 
@@ -74,11 +76,10 @@ class EventLog:
     def _read_stream(
         self, instance: DagsterInstance, key: dg.AssetKey, read: _Read, until: float
     ) -> None:
-        # Both kinds up to the same moment: a minute before one that was added would be lost.
-        which = dg.AssetRecordsFilter(
-            asset_key=key, after_timestamp=self.since, before_timestamp=until
-        )
-        found: list[dg.EventLogRecord] = []
+        # All that there is, for a cursor passes by an event of a clock that is ahead of another's;
+        # such a one is held.
+        which = dg.AssetRecordsFilter(asset_key=key, after_timestamp=self.since)
+        found = [*read.held]
         cursors = []
         for fetch, cursor in (
             (instance.fetch_observations, read.observations),
@@ -91,6 +92,9 @@ class EventLog:
                 cursor, more = page.cursor, page.has_more
             cursors.append(cursor)
         read.observations, read.materializations = cursors
+        # Both kinds up to the same moment: a minute before one that was added would be lost.
+        read.held = [each for each in found if each.timestamp >= until]
+        found = [each for each in found if each.timestamp < until]
         minutes = merged(map(minutes_of, found))
         read.tally.add_minutes(each for each in minutes if each.at >= self.since)
         for record in found:

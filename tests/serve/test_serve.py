@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import requests
+from dagster._core.test_utils import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from dagster_sparkscale.cli.locations import Target, instance_of_home
 from dagster_sparkscale.cli.private_dagster import WorkspaceOpts
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.names import OPERATION_TAG, STORY
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit, Query, QueryState, Totals
 from dagster_sparkscale.serve import event_log as event_log_module
@@ -236,6 +238,20 @@ class TestFleet:
         assert of(found, "executor_seconds_total", stream="clicks") == 3 * 4 + 5 * 2
         assert of(found, "decisions_total", decision="change") == 1
         assert of(found, "rescales_total", ending="reached") == 1
+
+    def test_an_operation_of_a_clock_that_is_ahead_counts_when_its_time_has_come(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(event_log_module, "EVERY", 0.0)
+        now, key, log = 1000 * 86400, dg.AssetKey("clicks"), EventLog(1000.0 * 86400)
+        told = {OPERATION_TAG: "rescale", STORY: {"ending": "reached", "seconds": 4.0}}
+        with dg.DagsterInstance.get() as instance:
+            with freeze_time(now + 90):
+                instance.report_runless_asset_event(dg.AssetObservation(key, metadata=told))
+            store(instance, key, [Minute(now + 30, "running")])
+            for later, ended in ((60.0, 0), (120.0, 1), (180.0, 1)):
+                tally = log.read_on(instance, [scaled()], now + later, HANGS)["clicks"]
+                assert (tally.minutes, tally.rescales["reached"]) == (1, ended)
 
     def test_streams_of_which_nothing_is_stored_have_no_sums(
         self,

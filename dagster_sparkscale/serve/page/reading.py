@@ -46,7 +46,8 @@ class _Read:
     found: list[Point] = field(default_factory=list)
     operations: Operations = field(default_factory=Operations)
     newest: float | None = None
-    """When the newest event was stored that was read."""
+    """When the newest event was stored that was read; one of a clock that is ahead counts as stored
+    when it was read, or what comes behind it would be passed by."""
     kinds: Mapping[str, _Kind] = field(
         default_factory=lambda: {"observations": _Kind(), "materializations": _Kind()}
     )
@@ -90,8 +91,8 @@ class Reader:
         with read.lock:
             until = time.monotonic() + seconds
             wide = width(now - since)
-            _read_on(instance, key, read, wide)
-            _read_back(instance, key, read, since, wide, until)
+            _read_on(instance, key, read, wide, now)
+            _read_back(instance, key, read, since, wide, now, until)
             _read_runs(instance, stream, cluster_key, read, since)
             read.found = [each for each in read.found if each.last >= since]
             read.operations.forget(since)
@@ -102,7 +103,9 @@ class Reader:
             return Past(kept, operations, max([since, *reached]))
 
 
-def _read_on(instance: DagsterInstance, key: dg.AssetKey, read: _Read, wide: int) -> None:
+def _read_on(
+    instance: DagsterInstance, key: dg.AssetKey, read: _Read, wide: int, now: float
+) -> None:
     """Read what was stored since the last time; nothing where there was none."""
     if read.newest is None:
         return
@@ -111,7 +114,7 @@ def _read_on(instance: DagsterInstance, key: dg.AssetKey, read: _Read, wide: int
         cursor, more = None, True
         while more:
             page = fetch(which, _PAGE, cursor, ascending=True)
-            _add(page.records, read, wide)
+            _add(page.records, read, wide, now)
             cursor, more = page.cursor, page.has_more
 
 
@@ -121,6 +124,7 @@ def _read_back(
     read: _Read,
     since: float,
     wide: int,
+    now: float,
     until: float,
 ) -> None:
     """Read further back, to `since`, for as long as there is time; at least a page of each kind."""
@@ -138,16 +142,16 @@ def _read_back(
         for name in sorted(left, key=lambda each: -read.kinds[each].reached)[:1]:
             kind = read.kinds[name]
             page = fetches[name](which, _PAGE, kind.cursor)
-            _add(page.records, read, wide)
+            _add(page.records, read, wide, now)
             kind.cursor, kind.whole = page.cursor, not page.has_more
             kind.reached = min([kind.reached, *(each.timestamp for each in page.records)])
 
 
-def _add(records: Sequence[dg.EventLogRecord], read: _Read, wide: int) -> None:
+def _add(records: Sequence[dg.EventLogRecord], read: _Read, wide: int, now: float) -> None:
     minutes = []
     for record in records:
         minutes += minutes_of(record)
-        read.newest = max(read.newest or 0.0, record.timestamp)
+        read.newest = max(read.newest or 0.0, min(record.timestamp, now))
         event = record.asset_observation
         if event is None:
             continue

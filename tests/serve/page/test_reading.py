@@ -64,6 +64,18 @@ def test_it_is_read_on_from_where_it_was_read(
     assert ats(past(reader)) == [-900, -840, -780, -720]
 
 
+def test_minutes_of_a_clock_that_was_ahead_do_not_hide_those_after_it_was_set_back(
+    terminal: Terminal,
+) -> None:
+    keep(900, 840)
+    reader = Reader()
+    keep(-86400)
+    assert ats(past(reader)) == [-900, -840, 86400]
+    with dg.DagsterInstance.get() as instance:
+        store(instance, KEY, [Minute(NOW - 60, "running")], at=NOW + 60)
+    assert ats(past(reader)) == [-900, -840, -60, 86400]
+
+
 def test_what_there_is_no_time_for_is_read_the_next_time(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
