@@ -13,6 +13,7 @@ import dagster as dg
 
 MAX_RETRIES_TAG, RETRY_NUMBER_TAG = "dagster/max_retries", "dagster/retry_number"
 RUN_KEY_TAG, SCHEDULE_NAME_TAG = "dagster/run_key", "dagster/schedule_name"
+SENSOR_NAME_TAG, PARENT_RUN_ID_TAG = "dagster/sensor_name", "dagster/parent_run_id"
 REPOSITORY_LABEL_TAG = ".dagster/repository"
 """Tags of runs, as Dagster stores them: a release that called them otherwise could not read its own
 runs."""

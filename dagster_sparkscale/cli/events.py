@@ -36,12 +36,12 @@ def events(where: Target, name: str, hours: float, as_json: bool) -> None:
     deployed = where.find(name)
     stream, since = deployed.streams.by_name[name], time.time() - hours * _HOUR
     with instance_of_home() as instance:
-        runs = ended(instance, deployed.streams.cluster_key, since)
+        runs = ended(instance, deployed.streams.cluster_key, since, name)
         try:
             minutes = history(instance, asset_key(stream), since)
         except LookupError:  # nobody has looked at it yet
             minutes = []
-    found = timeline(minutes, [each for each in runs if each.stream == name])
+    found = timeline(minutes, runs)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
         return

@@ -5,9 +5,11 @@ import time
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG
+from dagster_sparkscale.names import BY_TAG, CLUSTER_TAG, OPERATION_TAG, OUTCOME_TAG, STREAM_TAG
 from dagster_sparkscale.operation import IN_SHORT, in_short
-from dagster_sparkscale.watch.page.operated import RecentOperations, ended, news_of
+from dagster_sparkscale.watch.page import operated
+from dagster_sparkscale.watch.page.operated import NEWS, RecentOperations, ended, news_of
+from dagster_sparkscale.watch.page.timeline import timeline
 from tests.fakes import scaled
 from tests.watch.deployment import Deployment
 
@@ -85,6 +87,83 @@ def test_what_the_autoscaler_did_is_no_news_by_itself(deployed):
     assert news_of([]) == ""
     found = ended(deployed.instance, "spark_cluster", 0.0)
     assert news_of(found).startswith("by hand: start: started driver 1")
+
+
+def over(instance, number, **tags):
+    """A run of a rescale that is over."""
+    plain = {
+        STREAM_TAG: "clicks",
+        CLUSTER_TAG: "spark_cluster",
+        OPERATION_TAG: "rescale",
+        OUTCOME_TAG: "1 \u2192 3",
+    }
+    instance.add_run(
+        dg.DagsterRun(
+            job_name="rescale",
+            run_id=f"{number:08d}-0000-0000-0000-000000000000",
+            status=dg.DagsterRunStatus.SUCCESS,
+            tags={**plain, **{name.replace("__", "/"): text for name, text in tags.items()}},
+            run_config={"ops": {"rescale": {"config": {"reason": "x" * 5000}}}},
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "by", "decided"),
+    [
+        ({"dagster__run_key": "clicks:1:5", "dagster__sensor_name": "autoscaler"}, None, True),
+        ({"dagster__run_key": "mine", "dagster__sensor_name": "nightly"}, "sensor nightly", False),
+        ({"dagster__sensor_name": "default_automation"}, "sensor default_automation", False),
+        ({"dagster__schedule_name": "evening", "dagster__run_key": ""}, "schedule evening", False),
+        (
+            {
+                "dagster__run_key": "clicks:1:5",
+                "dagster__sensor_name": "autoscaler",
+                "dagster__parent_run_id": "0",
+            },
+            "by hand",
+            False,
+        ),
+        (
+            {
+                "dagster__run_key": "clicks:1:5",
+                "dagster__sensor_name": "autoscaler",
+                "dagster__parent_run_id": "0",
+                "dagster__retry_number": "1",
+            },
+            None,
+            True,
+        ),
+    ],
+)
+def test_only_the_autoscalers_own_runs_are_its_decisions(tags, by, decided):
+    with dg.DagsterInstance.ephemeral() as instance:
+        over(instance, 1, **tags)
+        (found,) = ended(instance, "spark_cluster", 0.0)
+    assert bool(found.run_key) is decided
+    assert [each.who for each in timeline([], [found])] == ([] if decided else [by])
+
+
+def test_news_is_short_and_what_is_done_twice_is_news_twice():
+    with dg.DagsterInstance.ephemeral() as instance:
+        over(instance, 1)
+        once = news_of(ended(instance, "spark_cluster", 0.0))
+        over(instance, 2)
+        assert once != news_of(ended(instance, "spark_cluster", 0.0))
+    assert once.startswith("by hand: rescale: 1 \u2192 3 (x") and once.endswith("(run 00000001)")
+    assert len(once) < NEWS + 20
+
+
+def test_what_was_done_to_one_stream_is_found_behind_all_that_was_done_to_others(monkeypatch):
+    monkeypatch.setattr(operated, "MOST", 3)
+    with dg.DagsterInstance.ephemeral() as instance:
+        over(instance, 1)
+        for number in range(2, 6):
+            over(instance, number, **{STREAM_TAG: "orders"})
+        assert len(ended(instance, "spark_cluster", 0.0)) == 3
+        assert [each.stream for each in ended(instance, "spark_cluster", 0.0, "clicks")] == [
+            "clicks"
+        ]
 
 
 def test_an_outcome_is_short_and_has_an_arrow_that_does_not_break():

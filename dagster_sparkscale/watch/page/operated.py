@@ -9,8 +9,22 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.names import BY_TAG, CLUSTER_TAG, OPERATION_TAG, OUTCOME_TAG, STREAM_TAG
-from dagster_sparkscale.private_dagster import RUN_KEY_TAG, SCHEDULE_NAME_TAG
+from dagster_sparkscale.markdown import shortened
+from dagster_sparkscale.names import (
+    BY_TAG,
+    CLUSTER_TAG,
+    OPERATION_TAG,
+    OUTCOME_TAG,
+    STREAM_TAG,
+    scoped,
+)
+from dagster_sparkscale.private_dagster import (
+    PARENT_RUN_ID_TAG,
+    RETRY_NUMBER_TAG,
+    RUN_KEY_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+)
 from dagster_sparkscale.watch.page.overview import DECISIONS, Operated
 
 SINCE = 6 * 3600.0
@@ -21,6 +35,8 @@ MOST = 500
 """Runs that are read at once, the newest."""
 LAUNCHPAD = "by hand"
 """The person behind a run of the UI: Dagster itself knows no users."""
+NEWS = 200
+"""Characters of news: a reason may be of any length, and the cursor remembers what was told."""
 
 _OVER = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
@@ -51,35 +67,62 @@ class RecentOperations:
         return tuple(self._by_stream.get(stream, ()))
 
 
-def ended(instance: DagsterInstance, cluster_key: str, since: float) -> list[Operated]:
-    """The operations that have ended since then, seconds since the epoch, in order."""
+def ended(
+    instance: DagsterInstance, cluster_key: str, since: float, stream: str | None = None
+) -> list[Operated]:
+    """The operations that have ended since then, in order.
+
+    Args:
+        since: seconds since the epoch.
+        stream: the one they were on; None: any of the cluster.
+    """
+    of_stream = {} if stream is None else {STREAM_TAG: stream}
     records = instance.get_run_records(
         dg.RunsFilter(
             statuses=list(_OVER),
-            tags={CLUSTER_TAG: cluster_key},
+            tags={CLUSTER_TAG: cluster_key, **of_stream},
             updated_after=datetime.fromtimestamp(since, UTC),
         ),
         limit=MOST,
     )
-    found = [each for record in records if (each := _operated(record)) is not None]
-    return sorted(found, key=lambda each: each.at)
+    sensor = scoped("autoscaler", cluster_key)
+    found = [each for record in records if (each := _operated(record, sensor)) is not None]
+    # The newest come first, and those of one second stay in the order in which they were asked for.
+    return sorted(reversed(found), key=lambda each: each.at)
 
 
 def news_of(operated: Iterable[Operated]) -> str:
     """What people, schedules or a failure have last done to a stream, in a line; empty: nothing.
-    What the autoscaler has done shows by itself."""
+    What the autoscaler has done shows by itself. With the run, as what is done twice is news
+    twice."""
     notable = [each for each in operated if each.failed or not each.run_key]
-    return f"{notable[-1].by}: {notable[-1].line}" if notable else ""
+    if not notable:
+        return ""
+    last = notable[-1]
+    return f"{shortened(f'{last.by}: {last.line}', NEWS)} (run {last.run_id[:8]})"
 
 
-def _operated(record: dg.RunRecord) -> Operated | None:
+def _operated(record: dg.RunRecord, autoscaler: str) -> Operated | None:
+    """What a run did, if it was an operation on one stream.
+
+    Args:
+        autoscaler: the sensor whose decisions are among the minutes.
+    """
     run = record.dagster_run
     stream, operation = run.tags.get(STREAM_TAG), run.tags.get(OPERATION_TAG)
     if stream is None or operation is None:
         return None
     reason = reason_of(run.run_config)
-    schedule = run.tags.get(SCHEDULE_NAME_TAG)
-    by = run.tags.get(BY_TAG) or (f"schedule {schedule}" if schedule else LAUNCHPAD)
+    schedule, sensor = run.tags.get(SCHEDULE_NAME_TAG), run.tags.get(SENSOR_NAME_TAG)
+    # Who repeats a run in the UI gets its tags too, but it is theirs: Dagster's own retries count.
+    repeats = PARENT_RUN_ID_TAG in run.tags and RETRY_NUMBER_TAG not in run.tags
+    if repeats:
+        by = LAUNCHPAD
+    elif schedule or sensor:
+        by = f"schedule {schedule}" if schedule else f"sensor {sensor}"
+    else:
+        by = run.tags.get(BY_TAG, LAUNCHPAD)
+    decided = sensor in (None, autoscaler) and not repeats
     return Operated(
         at=record.end_time or record.update_timestamp.timestamp(),
         stream=stream,
@@ -89,7 +132,7 @@ def _operated(record: dg.RunRecord) -> Operated | None:
         outcome=run.tags.get(OUTCOME_TAG, ""),
         failed=run.status is not dg.DagsterRunStatus.SUCCESS,
         run_id=run.run_id,
-        run_key=run.tags.get(RUN_KEY_TAG, ""),
+        run_key=run.tags.get(RUN_KEY_TAG, "") if decided else "",
     )
 
 

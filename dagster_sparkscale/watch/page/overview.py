@@ -61,7 +61,7 @@ class Operated:
     failed: bool
     run_id: str
     run_key: str = ""
-    """The key by which a sensor has asked for it; empty: none has."""
+    """The key by which the autoscaler has asked for it; empty: somebody else has."""
 
     @property
     def line(self) -> str:
