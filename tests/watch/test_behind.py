@@ -58,7 +58,7 @@ UNKNOWN = "its source does not tell how far behind it is, nor what waits"
     ],
 )
 def test_what_is_known_is_said_and_what_is_not_too(fields, text, cell):
-    made = line(**fields)
+    made = line(**{"registered": 2} | fields)
     assert behind(made) == text
     assert in_a_cell(made) == (cell or "0 s")
 
@@ -77,3 +77,13 @@ def test_a_dstream_tells_what_is_offered_and_which_batches_wait():
     assert made.taken_rate is not None
     assert made.taken_rate < 100
     assert "100 records/s are offered, and 3.33 are processed" in behind(made)
+
+
+def test_what_is_not_known_is_not_laid_to_the_source():
+    kafka = Query(QUERY, active=True, behind_ms=60_000, backlog_records=1000)
+    for sighting in (
+        Sighting("clicks", driver(), None, error="its agent does not answer"),
+        Sighting("clicks", driver(), status(queries=(kafka,), age=60.0)),
+    ):
+        said = behind(row(assess(scaled(max_executors=8), sighting, now=2000.0)))
+        assert said.startswith("how far behind it is and what waits is not known now")

@@ -19,6 +19,9 @@ def behind(row: Row) -> str:
     parts = [*_waiting(row)]
     if row.lag is not None:
         parts.insert(0, f"{span(row.lag)} behind the tip of its source")
+    elif not parts and row.registered is None:
+        # Nor is the number of executors: its agent, or Spark, does not answer.
+        parts.append("how far behind it is and what waits is not known now")
     elif not parts:
         parts.append("its source does not tell how far behind it is, nor what waits")
     if row.batch_for is not None:
