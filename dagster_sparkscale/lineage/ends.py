@@ -7,11 +7,12 @@ process ends in between, or the cursor is lost, an end is told again, of the sam
 
 import logging
 import threading
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dagster_sparkscale.capability import Running, Situation
-from dagster_sparkscale.clusters.records.store import UntoldEnd
+from dagster_sparkscale.clusters.records.store import Record, UntoldEnd
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.driver.lineage.events import run_event, run_id
 from dagster_sparkscale.driver.lineage.plan import LineagePlan, plan_of, with_version
@@ -21,6 +22,9 @@ from dagster_sparkscale.version import __version__
 
 TOLD = "lineage_told"
 """The key of the cursor: the highest epoch of which the end was told."""
+TOLD_OF = "lineage_told_of"
+"""The key of the cursor: of which record that epoch is, as a number. A stream whose record was lost
+begins with epoch 1 again."""
 TIMEOUT = 5.0
 """Seconds that a server has for each step of a request."""
 GIVEN_UP = 86400.0
@@ -41,10 +45,20 @@ def owed(situation: Situation) -> list[UntoldEnd]:
     now = situation.now
     own = untold_end(driver, now)
     ends = {end.epoch: end for end in (*driver.record.untold, own) if end is not None}
-    told = situation.learned.get(TOLD, 0.0)
+    told = _told(situation, driver.record) or 0.0
     return [
         ends[epoch] for epoch in sorted(ends) if epoch > told and now - ends[epoch].at < GIVEN_UP
     ]
+
+
+def _told(situation: Situation, record: Record) -> float | None:
+    """The highest epoch of a record of which the end was told; None: of none."""
+    learned = situation.learned
+    return learned.get(TOLD) if learned.get(TOLD_OF) == _number(record) else None
+
+
+def _number(record: Record) -> float:
+    return float(zlib.crc32(record.id.encode()))
 
 
 class EndTeller:
@@ -64,31 +78,38 @@ class EndTeller:
 
     def see(self, situation: Situation) -> Mapping[str, float]:
         """Have the ends of a stream told that are owed; what the cursor is to know of them."""
-        told = situation.learned.get(TOLD)
         record = situation.driver.record if situation.driver is not None else None
-        still = False
+        if record is None:
+            keys = (TOLD, TOLD_OF)
+            return {key: situation.learned[key] for key in keys if key in situation.learned}
+        told, still = _told(situation, record), False
         for end in owed(situation):
-            assert record is not None
             run = run_id(record.id, end.epoch)
             if run in self._taken and not still:
                 told = float(end.epoch)
             elif run not in self._taken:
                 still = True
                 self._put(run, end)
-        return {} if told is None else {TOLD: told}
+        return {} if told is None else {TOLD: told, TOLD_OF: _number(record)}
 
     def learn(self, situation: Running, decision: Decision) -> Mapping[str, float]:
         """`see`, for a stream that runs: a driver before may have been killed."""
         return self.see(situation)
 
     def _put(self, run: str, end: UntoldEnd) -> None:
-        plan = plan_of(with_version(end.lineage, __version__))
-        if plan is None:
+        try:
+            plan = plan_of(with_version(end.lineage, __version__))
+            if plan is None:
+                return
+            event = run_event(plan, run, end.kind, end.at, error=end.why)
+        except (ValueError, OverflowError, OSError) as error:
+            # A record that is damaged, or of another release, must not hide all other streams.
+            log.warning("the end of run %s can't be told: %s", run, error)
             return
         with self._changed:
             if run in self._waiting or len(self._waiting) >= MOST:
                 return
-            self._waiting[run] = plan, run_event(plan, run, end.kind, end.at, error=end.why)
+            self._waiting[run] = plan, event
             if self._posting:
                 return
             self._posting = True

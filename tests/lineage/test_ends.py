@@ -118,3 +118,31 @@ def test_an_old_end_is_given_up(server: LineageServer):
     for _ in range(3):
         deployment.tick()
     assert server.asked == 0
+
+
+@pytest.mark.parametrize("text", ["often", "nan"])
+def test_an_end_that_can_not_be_told_lets_the_tick_go_on(server: LineageServer, text: str):
+    """As of a record that another release has written."""
+    deployment = deployed(server)
+    deployment.world.end("clicks")
+    record = deployment.world.records["clicks"]
+    declared = {**(record.declared or {}), "lineage.every": text}
+    deployment.world.records["clicks"] = replace(record, declared=declared)
+    deployment.tick()
+    assert server.asked == 0
+
+
+def test_the_ends_of_a_record_that_was_begun_anew_are_told(server: LineageServer):
+    """As where the state folder was emptied: its first driver is number 1 again."""
+    deployment = deployed(server)
+    deployment.world.end("clicks")
+    ticks_until(deployment, lambda: server.events)
+    deployment.tick()  # which finds that it was taken
+    before = run_of(deployment)
+    record = deployment.world.records["clicks"]
+    deployment.world.records["clicks"] = replace(record, id="another")
+    ticks_until(deployment, lambda: len(server.events) > 1)
+    for _ in range(3):
+        deployment.tick()
+    runs = [event["run"]["runId"] for event in server.events]
+    assert runs == [before, run_of(deployment)] and len(set(runs)) == 2
