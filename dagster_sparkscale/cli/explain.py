@@ -101,8 +101,10 @@ def _policy(found: Assessment) -> str:
     if seen.ratio < policy.scale_up_ratio or not isinstance(found.decision, ScaleTo):
         return text
     wanted = seen.staying + max(1, round_half_up(seen.ratio))
-    added = f"{seen.staying} that stay + R {seen.ratio:.2f} rounded, at least 1, = {wanted}"
     within = found.situation.bounds.aim(wanted)
+    if found.decision.target != within:  # decided by something else than R
+        return text
+    added = f"{seen.staying} that stay + R {seen.ratio:.2f} rounded, at least 1, = {wanted}"
     return f"{text}; {added}" + (f", within the bounds {within}" if within != wanted else "")
 
 

@@ -1,8 +1,12 @@
 """Why a stream has the number of executors that it has."""
 
+from dagster_sparkscale.cli.explain import _lines as explained
 from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.watch.fleet.rows import row
+from dagster_sparkscale.watch.sighting import Sighting
 from tests.cli.terminal import Terminal
-from tests.fakes import QUERY
+from tests.fakes import QUERY, batch, driver, scaled, status
+from tests.watch.assessing import assess
 from tests.watch.deployment import grown
 
 
@@ -56,3 +60,12 @@ def test_who_steers_it_is_there(terminal: Terminal) -> None:
     grown(terminal.kept())
     assert terminal.ask("pin", "clicks", "3", "--for", "2h", "--reason", "sale").exit_code == 0
     assert "pinned to 3" in lines(terminal)["steering"]
+
+
+def test_a_decision_that_r_has_not_made_has_no_sum_of_r() -> None:
+    seen = status(started_at=1400.0, batches=(batch(9.5),), registered=2, requested=20)
+    sighting = Sighting("clicks", driver(), seen)
+    found = assess(scaled(max_executors=8), sighting, now=2000.0)
+    said = dict(explained(found, row(found)))
+    assert said["decision"].startswith("scale to 8: 20 requested is outside the bounds")
+    assert "that stay" not in said["policy"]
