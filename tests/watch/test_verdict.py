@@ -9,7 +9,7 @@ from dagster_sparkscale.markdown import escaped
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.fleet.news import what_is, what_was
 from dagster_sparkscale.watch.fleet.problems import problems
-from dagster_sparkscale.watch.fleet.rows import STATES, row
+from dagster_sparkscale.watch.fleet.rows import STATES, in_trouble, row
 from dagster_sparkscale.watch.fleet.text import markdown
 from dagster_sparkscale.watch.fleet.verdict import (
     HEALTHY,
@@ -46,6 +46,7 @@ def of(**fields):
         ({"failing": (failing("running", True, mark="not stopped"),)}, "not stopped"),
         ({"failing": (failing("batches_completing", True),)}, "stuck"),
         ({"failing": (failing("batches_completing", True),), "busy": True}, "in maintenance"),
+        ({"failing": (failing(),), "failed_batches": 1}, "failing"),
         ({"failing": (failing("below_maximum", True), failing())}, "not scaled"),
         ({"failing": (failing("below_maximum"), failing())}, "slow"),
         ({"failing": (failing("lag_within_limit"),), "throttled": True}, "slow"),
@@ -103,3 +104,10 @@ def test_a_problem_of_an_older_release_has_words_too():
     assert what_is("unhealthy") == "is not well"
     assert what_is("of a later release") == "of a later release"
     assert what_is("lagging").startswith("is slow")
+
+
+def test_a_stream_of_which_most_batches_fail_is_not_healthy():
+    batches = tuple(batch(1, ago=50.0 - 5 * n, failed=n != 3) for n in range(9))
+    made = of(batches=batches)
+    assert (verdict(made), made.note) == ("failing", "8 batches failed within the window")
+    assert in_trouble(made) and not in_trouble(of(batches=(batch(5),)))

@@ -75,6 +75,8 @@ class Row:
     stuck_for: float | None = None
     """Seconds since when no batch completes, or nothing is heard of a query; None: that is not
     so, or not known."""
+    failed_batches: int = 0
+    """Batches of its window that failed, while others completed."""
     warming: bool = False
     """Whether nothing but its first batch since the start is known yet."""
     idle: bool = False
@@ -125,6 +127,9 @@ class Row:
         if self.failing and self.state != "stopped":
             # A stream that is held by hand fails by that, and the text of a check can't know it.
             return joined((self.failing[0].text, *self.steering[:1]))
+        if self.state == "running" and self.failed_batches:
+            number = self.failed_batches
+            return f"{number} {'batch' if number == 1 else 'batches'} failed within the window"
         if self.acts or self.state == "unknown":
             return self.waits or self.reason
         ahead = (self.ahead,) if self.ahead and self.steering else ()
@@ -190,6 +195,7 @@ def _load(seen: Evaluation | None, status: Status | None) -> dict[str, Any]:
         "taken_rate": seen.input_rate,
         "possible_rate": seen.processed_rate,
         "stuck_for": seen.silent if seen.stalled is None else seen.stalled_for,
+        "failed_batches": seen.failed,
         "warming": idle and (young or seen.warming is not None),
         "idle": idle,
     }
@@ -253,6 +259,8 @@ def _rank(row: Row) -> int:
     if row.state == ORPHAN:
         return 2
     if row.failing and row.state in ("running", "starting"):
+        return 3
+    if row.failed_batches and row.state == "running":
         return 3
     return _RANK_OF_FINE + ("starting", "running", "stopped", "not started").index(row.state)
 

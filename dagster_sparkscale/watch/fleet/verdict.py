@@ -18,6 +18,8 @@ IN_MAINTENANCE = "in maintenance"
 """The driver is in the middle of a change, and no batch is to complete meanwhile."""
 STUCK = "stuck"
 """No batch completes, or nothing is heard of a query, or one has failed."""
+FAILING = "failing"
+"""Batches fail beside those that complete: what they were to write is not written."""
 NOT_SCALED = "not scaled"
 """The policy can't decide."""
 SLOW = "slow"
@@ -34,7 +36,17 @@ IDLE = "idle"
 HEALTHY = "healthy"
 
 OF_RUNNING = (
-    *(IN_MAINTENANCE, STUCK, NOT_SCALED, SLOW, THROTTLED, AT_MAXIMUM, LOST_DATA, WARMING_UP),
+    *(
+        IN_MAINTENANCE,
+        STUCK,
+        FAILING,
+        NOT_SCALED,
+        SLOW,
+        THROTTLED,
+        AT_MAXIMUM,
+        LOST_DATA,
+        WARMING_UP,
+    ),
     *(IDLE, HEALTHY),
 )
 """Verdicts on a stream that runs and answers: they come and go with its load."""
@@ -91,6 +103,8 @@ def _of_running(row: Row) -> str:
         return IN_MAINTENANCE
     if failing.get(Health.BATCHES_COMPLETING.value):
         return STUCK
+    if row.failed_batches:
+        return FAILING
     if any(failing.values()):
         return NOT_SCALED
     if Health.RATIO_BELOW_ONE.value in failing or Health.LAG_WITHIN_LIMIT.value in failing:
