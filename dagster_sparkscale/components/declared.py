@@ -157,7 +157,7 @@ def _class(fields: dict[str, Any], base: type, place: Place) -> type:
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # ".x" is a TypeError
         raise _fault(at, f"{TYPE} = {shown(name)}: can't be imported: {error}") from None
     if not (inspect.isclass(found) and issubclass(found, base)):
         raise _fault(at, f"{TYPE} = {shown(name)}: must be a subclass of {base.__name__}")

@@ -74,7 +74,10 @@ def _at(context: dg.ResolutionContext, line: Line) -> tuple[str, int]:
 def _beside(context: dg.ResolutionContext, program: str) -> str:
     """The program beside the document, where there is one of that name; else as it is."""
     beside = context.resolve_source_relative_path(program)
-    return str(beside) if beside.is_file() else program
+    try:
+        return str(beside) if beside.is_file() else program
+    except OSError:  # such as of a name that is too long for a file
+        return program
 
 
 def _refusal(text: str) -> Exception:

@@ -399,6 +399,13 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         STREAM + "    autoscale: {type: nowhere.Policy}",
         ["defs.yaml:9: type = 'nowhere.Policy': can't be imported: No module named 'nowhere'"],
     ),
+    "a relative module": (
+        STREAM + "    autoscale: {type: .policies.Mine}",
+        [
+            "defs.yaml:9: type = '.policies.Mine': can't be imported: the 'package' argument is "
+            "required to perform a relative import for '.policies'"
+        ],
+    ),
     "no class of the kind": (
         STREAM + "    autoscale: {type: pathlib.Path}",
         ["defs.yaml:9: type = 'pathlib.Path': must be a subclass of AutoscalePolicy"],
@@ -445,6 +452,13 @@ def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
         + '    spark_conf: {password: "{{ env.TOKEN }}"}'
     )
     assert "hunter2" not in "\n".join(refusal(text))
+
+
+def test_what_no_file_can_be_named_is_refused_as_a_program_by_the_declaration() -> None:
+    """Such as the program itself."""
+    [said] = refusal(document(CLUSTER + STREAM.replace("jobs/clicks.py", "x" * 300)))
+    assert said.startswith("defs.yaml:7: StructuredStream 'clicks': program = 'xxx")
+    assert said.endswith("must be the path of a Python file (.py)")
 
 
 @pytest.mark.parametrize("secret", ["0123", "1_000", "None", "[1]", "'x'", "1e5"])

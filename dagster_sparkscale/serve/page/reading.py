@@ -88,8 +88,9 @@ class Reader:
             self._read.move_to_end(at)
             if len(self._read) > KEPT:
                 self._read.popitem(last=False)
+        # With the time that another page of this stream takes before: many would wait for long.
+        until = time.monotonic() + seconds
         with read.lock:
-            until = time.monotonic() + seconds
             wide = width(now - since)
             _read_on(instance, key, read, wide, now)
             _read_back(instance, key, read, since, wide, now, until)

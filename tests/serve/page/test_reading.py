@@ -1,6 +1,8 @@
 """What is read of the event log for a page: all of it, in time, and on from there."""
 
+import contextlib
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -136,3 +138,25 @@ def test_few_pages_are_remembered(terminal: Terminal, monkeypatch: pytest.Monkey
                 seconds=1,
             )
     assert [key[2] for key in reader._read] == ["6h", "24h"]
+
+
+def test_who_has_waited_for_another_page_of_the_stream_does_not_read_for_as_long_again(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, given = [100.0], list[float]()
+
+    class Taken(contextlib.AbstractContextManager[None]):
+        """A lock that another has for 30 seconds."""
+
+        def __enter__(self) -> None:
+            clock[0] += 30
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    reader = Reader()
+    reader._read[CLUSTER, "clicks", "1h"] = reading_module._Read(lock=Taken())  # type: ignore[arg-type]
+    monkeypatch.setattr(reading_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(reading_module, "_read_back", lambda *all: given.append(all[-1]))
+    past(reader, seconds=4.0)
+    assert given == [104.0]
