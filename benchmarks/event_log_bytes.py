@@ -36,6 +36,7 @@ from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
+from dagster_sparkscale.private_dagster import RUN_KEY_TAG
 
 STREAMS = 20
 """Among which the fleet's own events are shared out: 150 a day, of a page or two each."""
@@ -225,8 +226,10 @@ class _Day:
         for request in result.run_requests or ():
             self._counts["runs"] += 1
             job = self._defs.resolve_job_def(request.job_name)
+            # As the daemon tags it: without its key, it would be taken for a person's.
+            tags = {**request.tags, RUN_KEY_TAG: request.run_key}
             job.execute_in_process(
-                run_config=request.run_config, tags=request.tags, instance=self._instance
+                run_config=request.run_config, tags=tags, instance=self._instance
             )
 
     def _bytes(self) -> dict[str, int]:

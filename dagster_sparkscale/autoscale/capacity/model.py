@@ -40,7 +40,8 @@ _JUMP, _JUMP_TWICE = 4.5, 3.0
 _OTHER_W = 0.1
 """Logarithm by which w has changed from which on a surprise is about it."""
 _OTHER_LOAD = 0.7
-"""The same of the records: what a batch costs without any shows where they become many or few."""
+"""Logarithm by which the records have changed from which on a surprise is about what a batch costs
+without any: that shows where they become many or few."""
 _FEW = 0.5
 """Share of the predicted time that records have, below which a surprise is not about them."""
 _LEFT = 0.2
