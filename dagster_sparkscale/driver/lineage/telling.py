@@ -103,7 +103,7 @@ class Teller:
                 left = last + pause - time.monotonic()
                 if left <= 0:
                     break
-                self._changed.wait(left)
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
             return self._end
 
     def _event(self, kind: str, at: float, error: str | None = None) -> Mapping[str, Any]:

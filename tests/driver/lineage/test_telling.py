@@ -164,3 +164,10 @@ def test_a_key_of_two_lines_is_not_repeated(server: LineageServer, monkeypatch: 
     with pytest.raises(NotTaken, match="is the key one line") as error:
         post(plan(server, api_key_env="LINEAGE_KEY"), _event(), 5)
     assert SECRET not in str(error.value)
+
+
+def test_who_wants_no_event_in_between_is_told_of_the_end(server: LineageServer):
+    teller = told(server, every=10 * threading.TIMEOUT_MAX)
+    wait_for("START", lambda: server.events)
+    assert teller.end("COMPLETE", 2000.0, None, HANGS)
+    assert server.kinds(RUN) == ["START", "COMPLETE"]
