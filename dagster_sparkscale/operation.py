@@ -26,9 +26,9 @@ STALE_AFTER = 180.0
 and the evaluations since have decided anew."""
 _BY_HAND = "by hand"
 _SHOWN = 20
+"""Streams that a refused value is shown as choices, at most."""
 IN_SHORT = 80
 """Characters of what an operation came to in the list of runs, at most."""
-"""Streams that a refused value is shown as choices, at most."""
 
 
 class Streams:
