@@ -26,9 +26,9 @@ INF = float("inf")
 SIZE = Size(executors=16, keep_up=16.0, catch_up=16.0, rate=6000.0, each=560.0)
 
 
-def sum_of(one=SIZE, fluid=None, first=1, waiting=0.0):
+def sum_of(one=SIZE, fluid=None, first=1, waiting=0.0, smallest=1):
     fluid = one.keep_up if fluid is None else fluid
-    return told(one, fluid=fluid, first=first, price=40.0, waiting=waiting)
+    return told(one, fluid=fluid, smallest=smallest, first=first, price=40.0, waiting=waiting)
 
 
 class TestTheSum:
@@ -130,6 +130,18 @@ def knowing(executors, wants=(), spent=100.0, tried=0, **of_size):
         tried=tried,
     )
     return Sizing(None, known)
+
+
+@pytest.mark.parametrize(("pinned", "executors"), [(0, 1), (5, 3)])
+def test_of_a_stream_into_which_nothing_comes_none_is_said_to_have_failed(pinned, executors):
+    learner = CapacityPolicy().learner(Workload(batch_interval=10.0, slots=2, pinned=pinned))
+    for number in range(1, 12):
+        rate, taken = (6000.0, 5000.0) if number < 6 else (0.0, 300.0)
+        seen = evaluation(4, rate, taken, pending_batches=0)
+        learner = learner.after(minute(NOON + 60 * number, "running", 1, seen))
+    decision = learner.decide(Bounds(1, None, 1), seen)
+    assert decision.target == executors
+    assert decision.reason.endswith(f", {executors} to have a place for a task: {executors}")
 
 
 class TestWhatHasBoundedIt:

@@ -290,6 +290,11 @@ class Known:
         return needed(rate, self.model.cost, tasks, self.workload.batch_interval)
 
     @property
+    def smallest(self) -> int:
+        """The fewest executors that have a place for a task."""
+        return self._tasks(waves=False).smallest
+
+    @property
     def is_settling(self) -> bool:
         """Whether executors came or went within the last minute."""
         return self.last is not None and self.steady_since == self.last.at
