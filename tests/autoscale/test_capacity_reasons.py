@@ -144,6 +144,23 @@ def test_of_a_stream_into_which_nothing_comes_none_is_said_to_have_failed(pinned
     assert decision.reason.endswith(f", {executors} to have a place for a task: {executors}")
 
 
+@pytest.mark.parametrize(
+    ("rates", "in_vain"),
+    [
+        pytest.param((2500.0, 2500.0, 2500.0), True, id="a sink that takes no more"),
+        pytest.param((2500.0, 3500.0, 2600.0), False, id="records that take twice the work"),
+    ],
+)
+def test_records_that_take_more_work_are_not_executors_that_bring_nothing(rates, in_vain):
+    learner, at = CapacityPolicy().learner(WORKLOAD), NOON
+    for executors, rate in zip((4, 6, 9), rates, strict=True):
+        for _ in range(4):
+            at += 60
+            learner = learner.after(minute(at, "running", 1, evaluation(executors, rate, 11_000.0)))
+    decision = learner.decide(Bounds(1, 40, 1), evaluation(9, rates[-1], 11_000.0))
+    assert ("it is not executors that it lacks" in decision.reason) == in_vain
+
+
 class TestWhatHasBoundedIt:
     def test_the_guard_by_r_is_told_where_it_stops_a_step_down(self):
         decision = knowing(16, wants=(16, 16, 16)).decide(

@@ -40,6 +40,9 @@ _REMEMBERED = 3600.0
 _AS_SLOW, _STILL_AS_SLOW = 0.9, 0.6
 """Share of the time of a record at which twice as many executors are no faster; and at which they
 are still not, once they were not."""
+_DEARER = 1.3
+"""Times what a record took on the last number that failed, from which on as many or more show that
+it takes more work: it would on the first as well."""
 _MOST_TIMES = 2.2
 """Times the first number that failed, up to which more are tried whatever the model says."""
 _AS_MUCH, _MORE = 0.97, 0.1
@@ -89,6 +92,8 @@ class Failed(NamedTuple):
     """The time of a record on it, overhead apart."""
     executors: int
     """The last number that did not."""
+    last_each: float
+    """The time of a record on that one, overhead apart."""
     rate: float
     """Records per second that came."""
     at: int
@@ -224,9 +229,11 @@ class Known:
             first, at_first, in_vain = executors, each, False
             if failed is not None and failed.first < executors:
                 first, at_first = failed.first, failed.each
+                if executors >= failed.executors and each > _DEARER * failed.last_each:
+                    at_first *= each / failed.last_each
                 slow = _STILL_AS_SLOW if failed.in_vain else _AS_SLOW
                 in_vain = executors >= 2 * first and each >= slow * at_first
-            failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
+            failed = Failed(first, at_first, executors, each, now.mean, minute.at, in_vain)
         self.failed = failed
 
     def _add_evidence(self, time: float, records: float, executors: int) -> None:
