@@ -159,8 +159,7 @@ class Model(NamedTuple):
             if room > 0:
                 work *= max(0.05, min(20.0, room / (predicted - self.cost.overhead)))
             return self._replace(work=work, last_x=x, surprise=0, cost=self._cost(work))
-        # A minute says little of records where most of its time was something else.
-        work = self.work * exp(_WORK_GAIN * share * off)
+        work = self.work * exp(_WORK_GAIN * off)
         surprise = sign if far > _JUMP_TWICE else self.surprise if few else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
