@@ -161,6 +161,31 @@ def test_records_that_take_more_work_are_not_executors_that_bring_nothing(rates,
     assert ("it is not executors that it lacks" in decision.reason) == in_vain
 
 
+def test_records_that_take_more_work_where_executors_kept_up_are_no_executors_in_vain():
+    learner, at = CapacityPolicy().learner(WORKLOAD), NOON
+    for executors, taken, minutes in ((4, 11_000.0, 4), (9, 6_000.0, 6), (9, 12_000.0, 4)):
+        for _ in range(minutes):
+            at += 60
+            seen = evaluation(executors, 2500.0 if taken < 12_000 else 2083.0, taken)
+            learner = learner.after(minute(at, "running", 1, seen))
+    decision = learner.decide(Bounds(1, 40, 1), evaluation(9, 2083.0, 12_000.0))
+    assert "it is not executors that it lacks" not in decision.reason
+    assert decision.target > 9
+
+
+def test_what_was_in_vain_is_tried_again_after_an_hour_however_long_it_goes_on():
+    learner, at, tries = CapacityPolicy().learner(WORKLOAD), NOON, []
+    for executors in (4, 6, *[9] * 20):
+        for _ in range(4):
+            at += 60
+            seen = evaluation(executors, 2500.0, 11_000.0)
+            learner = learner.after(minute(at, "running", 1, seen))
+            decision = learner.decide(Bounds(1, 40, 1), seen)
+            tries.append("it is not executors that it lacks" not in decision.reason)
+    assert not all(tries)
+    assert any(tries[tries.index(False) :])
+
+
 class TestWhatHasBoundedIt:
     def test_the_guard_by_r_is_told_where_it_stops_a_step_down(self):
         decision = knowing(16, wants=(16, 16, 16)).decide(

@@ -98,6 +98,8 @@ class Failed(NamedTuple):
     """Records per second that came."""
     at: int
     """Seconds since the epoch."""
+    since: int
+    """When the first number failed, likewise."""
     in_vain: bool
     """Whether twice as many were no faster."""
 
@@ -219,21 +221,28 @@ class Known:
         """Add what this minute says of the executors that it ran on."""
         assert minute.registered
         failed = self.failed
-        if failed is not None and not 0 <= minute.at - failed.at < _REMEMBERED:
+        if failed is not None and not (
+            0 <= minute.at - failed.at < _REMEMBERED
+            # What was in vain is tried again once an hour, however much still waits.
+            and (not failed.in_vain or minute.at - failed.since < _REMEMBERED)
+        ):
             failed = None
         overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
         each = (time - overhead) / now.records
         # As if each batch had gathered for one interval.
         if overhead + each * now.mean * self.workload.batch_interval > _FAILED:
             executors = minute.registered
-            first, at_first, in_vain = executors, each, False
+            first, at_first, since, in_vain = executors, each, minute.at, False
             if failed is not None and failed.first < executors:
-                first, at_first = failed.first, failed.each
+                first, at_first, since = failed.first, failed.each, failed.since
                 if executors >= failed.executors and each > _DEARER * failed.last_each:
                     at_first *= each / failed.last_each
                 slow = _STILL_AS_SLOW if failed.in_vain else _AS_SLOW
                 in_vain = executors >= 2 * first and each >= slow * at_first
-            failed = Failed(first, at_first, executors, each, now.mean, minute.at, in_vain)
+            failed = Failed(first, at_first, executors, each, now.mean, minute.at, since, in_vain)
+        elif failed is not None and minute.registered >= failed.executors:
+            # Where these fail later, records have become dearer since.
+            failed = failed._replace(last_each=each)
         self.failed = failed
 
     def _add_evidence(self, time: float, records: float, executors: int) -> None:
