@@ -242,6 +242,19 @@ def test_work_that_doubles_is_noticed_within_two_minutes():
     assert abs(model.cost.time(5000, 1 / 8) - 0.92) < 0.05
 
 
+@pytest.mark.parametrize("overhead", [0.05, 0.3])
+@pytest.mark.parametrize("loads", [(100,), (60, 180), (10, 150), (40, 100, 240)])
+def test_it_is_noticed_as_well_where_the_load_changes_each_minute(loads, overhead):
+    model = Model.begun(overhead + loads[0] * 0.004, loads[0], 1 / 8)
+    for number in range(39):
+        load, noise = loads[number % len(loads)], 1 + 0.02 * (-1) ** (number // 2)
+        model = model.after((overhead + load * 0.004) * noise, load, 1 / 8)
+    for number in range(6):
+        load = loads[number % len(loads)]
+        model = model.after(overhead + load * 0.008, load, 1 / 8)
+    assert model.cost.records(1 / 8) == pytest.approx((1 - overhead) / 0.008, rel=0.15)
+
+
 @given(
     st.floats(0.0, 2.0),
     st.just(0.0) | st.floats(1e-9, 0.01),

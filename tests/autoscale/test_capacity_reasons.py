@@ -26,9 +26,9 @@ INF = float("inf")
 SIZE = Size(executors=16, keep_up=16.0, catch_up=16.0, rate=6000.0, each=560.0)
 
 
-def sum_of(one=SIZE, fluid=None, first=1, waiting=0.0):
+def sum_of(one=SIZE, fluid=None, first=1, waiting=0.0, smallest=1):
     fluid = one.keep_up if fluid is None else fluid
-    return told(one, fluid=fluid, first=first, price=40.0, waiting=waiting)
+    return told(one, fluid=fluid, smallest=smallest, first=first, price=40.0, waiting=waiting)
 
 
 class TestTheSum:
@@ -130,6 +130,60 @@ def knowing(executors, wants=(), spent=100.0, tried=0, **of_size):
         tried=tried,
     )
     return Sizing(None, known)
+
+
+@pytest.mark.parametrize(("pinned", "executors"), [(0, 1), (5, 3)])
+def test_of_a_stream_into_which_nothing_comes_none_is_said_to_have_failed(pinned, executors):
+    learner = CapacityPolicy().learner(Workload(batch_interval=10.0, slots=2, pinned=pinned))
+    for number in range(1, 12):
+        rate, taken = (6000.0, 5000.0) if number < 6 else (0.0, 300.0)
+        seen = evaluation(4, rate, taken, pending_batches=0)
+        learner = learner.after(minute(NOON + 60 * number, "running", 1, seen))
+    decision = learner.decide(Bounds(1, None, 1), seen)
+    assert decision.target == executors
+    assert decision.reason.endswith(f", {executors} to have a place for a task: {executors}")
+
+
+@pytest.mark.parametrize(
+    ("rates", "in_vain"),
+    [
+        pytest.param((2500.0, 2500.0, 2500.0), True, id="a sink that takes no more"),
+        pytest.param((2500.0, 3500.0, 2600.0), False, id="records that take twice the work"),
+    ],
+)
+def test_records_that_take_more_work_are_not_executors_that_bring_nothing(rates, in_vain):
+    learner, at = CapacityPolicy().learner(WORKLOAD), NOON
+    for executors, rate in zip((4, 6, 9), rates, strict=True):
+        for _ in range(4):
+            at += 60
+            learner = learner.after(minute(at, "running", 1, evaluation(executors, rate, 11_000.0)))
+    decision = learner.decide(Bounds(1, 40, 1), evaluation(9, rates[-1], 11_000.0))
+    assert ("it is not executors that it lacks" in decision.reason) == in_vain
+
+
+def test_records_that_take_more_work_where_executors_kept_up_are_no_executors_in_vain():
+    learner, at = CapacityPolicy().learner(WORKLOAD), NOON
+    for executors, taken, minutes in ((4, 11_000.0, 4), (9, 6_000.0, 6), (9, 12_000.0, 4)):
+        for _ in range(minutes):
+            at += 60
+            seen = evaluation(executors, 2500.0 if taken < 12_000 else 2083.0, taken)
+            learner = learner.after(minute(at, "running", 1, seen))
+    decision = learner.decide(Bounds(1, 40, 1), evaluation(9, 2083.0, 12_000.0))
+    assert "it is not executors that it lacks" not in decision.reason
+    assert decision.target > 9
+
+
+def test_what_was_in_vain_is_tried_again_after_an_hour_however_long_it_goes_on():
+    learner, at, tries = CapacityPolicy().learner(WORKLOAD), NOON, []
+    for executors in (4, 6, *[9] * 20):
+        for _ in range(4):
+            at += 60
+            seen = evaluation(executors, 2500.0, 11_000.0)
+            learner = learner.after(minute(at, "running", 1, seen))
+            decision = learner.decide(Bounds(1, 40, 1), seen)
+            tries.append("it is not executors that it lacks" not in decision.reason)
+    assert not all(tries)
+    assert any(tries[tries.index(False) :])
 
 
 class TestWhatHasBoundedIt:

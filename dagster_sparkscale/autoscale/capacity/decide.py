@@ -150,6 +150,7 @@ class Sizing:
         return told(
             size,
             fluid=known.in_fluid(size.rate),
+            smallest=known.smallest,
             first=known.least(size.rate),
             price=known.price,
             waiting=known.now.waiting if known.now else 0.0,

@@ -40,6 +40,9 @@ _REMEMBERED = 3600.0
 _AS_SLOW, _STILL_AS_SLOW = 0.9, 0.6
 """Share of the time of a record at which twice as many executors are no faster; and at which they
 are still not, once they were not."""
+_DEARER = 1.3
+"""Times what a record took on the last number that failed, from which on as many or more show that
+it takes more work: it would on the first as well."""
 _MOST_TIMES = 2.2
 """Times the first number that failed, up to which more are tried whatever the model says."""
 _AS_MUCH, _MORE = 0.97, 0.1
@@ -89,10 +92,14 @@ class Failed(NamedTuple):
     """The time of a record on it, overhead apart."""
     executors: int
     """The last number that did not."""
+    last_each: float
+    """The time of a record on that one, overhead apart."""
     rate: float
     """Records per second that came."""
     at: int
     """Seconds since the epoch."""
+    since: int
+    """When the first number failed, likewise."""
     in_vain: bool
     """Whether twice as many were no faster."""
 
@@ -214,19 +221,28 @@ class Known:
         """Add what this minute says of the executors that it ran on."""
         assert minute.registered
         failed = self.failed
-        if failed is not None and not 0 <= minute.at - failed.at < _REMEMBERED:
+        if failed is not None and not (
+            0 <= minute.at - failed.at < _REMEMBERED
+            # What was in vain is tried again once an hour, however much still waits.
+            and (not failed.in_vain or minute.at - failed.since < _REMEMBERED)
+        ):
             failed = None
         overhead = PRIOR_OVERHEAD if self.model is None else self.model.cost.overhead
         each = (time - overhead) / now.records
         # As if each batch had gathered for one interval.
         if overhead + each * now.mean * self.workload.batch_interval > _FAILED:
             executors = minute.registered
-            first, at_first, in_vain = executors, each, False
+            first, at_first, since, in_vain = executors, each, minute.at, False
             if failed is not None and failed.first < executors:
-                first, at_first = failed.first, failed.each
+                first, at_first, since = failed.first, failed.each, failed.since
+                if executors >= failed.executors and each > _DEARER * failed.last_each:
+                    at_first *= each / failed.last_each
                 slow = _STILL_AS_SLOW if failed.in_vain else _AS_SLOW
                 in_vain = executors >= 2 * first and each >= slow * at_first
-            failed = Failed(first, at_first, executors, now.mean, minute.at, in_vain)
+            failed = Failed(first, at_first, executors, each, now.mean, minute.at, since, in_vain)
+        elif failed is not None and minute.registered >= failed.executors:
+            # Where these fail later, records have become dearer since.
+            failed = failed._replace(last_each=each)
         self.failed = failed
 
     def _add_evidence(self, time: float, records: float, executors: int) -> None:
@@ -288,6 +304,11 @@ class Known:
         assert self.model is not None
         tasks = self._tasks(self.model is self.waves)._replace(waves=False)
         return needed(rate, self.model.cost, tasks, self.workload.batch_interval)
+
+    @property
+    def smallest(self) -> int:
+        """The fewest executors that have a place for a task."""
+        return self._tasks(waves=False).smallest
 
     @property
     def is_settling(self) -> bool:

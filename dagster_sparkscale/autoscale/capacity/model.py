@@ -40,8 +40,8 @@ _JUMP, _JUMP_TWICE = 4.5, 3.0
 _OTHER_W = 0.1
 """Logarithm by which w has changed from which on a surprise is about it."""
 _OTHER_LOAD = 0.7
-"""Logarithm by which the records have changed from which on a surprise is about what a batch costs
-without any: that shows where they become many or few."""
+"""Logarithm by which the records have: where they become many or few, what a batch costs without
+any shows."""
 _FEW = 0.5
 """Share of the predicted time that records have, below which a surprise is not about them."""
 _LEFT = 0.2
@@ -145,18 +145,22 @@ class Model(NamedTuple):
         if far > _JUMP_TWICE and abs(log(w / self.last_w)) > _OTHER_W:
             # It is the executors that bring something else than was thought, and not the records.
             return self._forgotten()._with(time, x, u, self.work, self.error, w, x)
-        if far > _JUMP_TWICE and (share < _FEW or abs(log(x / self.last_x)) > _OTHER_LOAD):
-            # What a batch costs without records is something else than was thought.
-            return self._with(time, x, u, self.work, self.error, w, x)
-        if far > _JUMP or (far > _JUMP_TWICE and self.surprise == sign):
+        few = share < _FEW
+        again = self.surprise == sign
+        other_load = abs(log(x / self.last_x)) > _OTHER_LOAD
+        if far > _JUMP_TWICE and (few or (other_load and not again)):
+            # What a batch costs without records is something else than was thought. Where they had
+            # most of the time and it is so once more, it is they: the load may change each minute.
+            surprise = self.surprise if few else sign
+            return self._with(time, x, u, self.work, self.error, w, x, surprise)
+        if far > _JUMP or (far > _JUMP_TWICE and again):
             room = time - self.cost.overhead
             work = self.work
             if room > 0:
                 work *= max(0.05, min(20.0, room / (predicted - self.cost.overhead)))
-            return self._replace(work=work, surprise=0, cost=self._cost(work))
-        # A minute says little of records where most of its time was something else.
-        work = self.work * exp(_WORK_GAIN * share * off)
-        surprise = sign if far > _JUMP_TWICE else 0
+            return self._replace(work=work, last_x=x, surprise=0, cost=self._cost(work))
+        work = self.work * exp(_WORK_GAIN * off)
+        surprise = sign if far > _JUMP_TWICE else self.surprise if few else 0
         # A first error or two are the prior's, not the noise's.
         error = self.error + _ERROR_GAIN * (min(off, 4 * usual) ** 2 - self.error)
         return self._with(time, x, u, work, error, w, x, surprise)

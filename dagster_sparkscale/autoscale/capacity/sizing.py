@@ -50,6 +50,11 @@ class Tasks(NamedTuple):
             return -(-self.tasks // places) / self.tasks
         return 1 / min(places, self.tasks)
 
+    @property
+    def smallest(self) -> int:
+        """The fewest executors on which receivers leave a place for a task."""
+        return self.pinned // self.slots + 1
+
     def executors(self, w: float) -> float:
         """Executors with which the longest path is no more than `w`, whole ones where tasks come in
         waves; inf: there are no such."""
@@ -104,8 +109,7 @@ def size(need: Need, cost: Cost, tasks: Tasks, interval: float) -> Size:
     # What may queue up meanwhile without being late needs no executors now.
     times = 1 - spare / (_AHEAD if spare > 0 else DRAIN)
     catch_up = needed(need.rate * max(_LEAST, times), cost, tasks, interval)
-    # Receivers leave a place for one task, at least.
-    first = max(need.least, tasks.pinned // tasks.slots + 1)
+    first = max(need.least, tasks.smallest)
     if catch_up == inf:
         # As many as bring most of what can be had; or more, where it is only thought that these do.
         found = _saturated(need.rate * interval, cost, tasks)

@@ -8,11 +8,14 @@ _TOLD = 0.05
 """Executors from which on a part is told: fewer would be 0.0."""
 
 
-def told(size: Size, *, fluid: float, first: int, price: float, waiting: float) -> str:
+def told(
+    size: Size, *, fluid: float, smallest: int, first: int, price: float, waiting: float
+) -> str:
     """The sum of a size; its parts come to it, but where no number catches up at once.
 
     Args:
         fluid: executors that keep up where tasks run in no waves.
+        smallest: the fewest executors that have a place for a task.
         first: the fewest executors that are worth a try, as fewer have failed; 1: none have.
         price: executor-minutes that a late minute costs.
         waiting: seconds of the load that wait beyond what is usual.
@@ -27,11 +30,11 @@ def told(size: Size, *, fluid: float, first: int, price: float, waiting: float) 
     if size.catch_up == inf:
         parts.append(f"no number of them catches up {waiting:.0f} s at once")
     else:
-        parts += _beside(size, first, price, waiting)
+        parts += _beside(size, smallest, first, price, waiting)
     return f"{', '.join(parts)}: {size.executors}"
 
 
-def _beside(size: Size, first: int, price: float, waiting: float) -> list[str]:
+def _beside(size: Size, smallest: int, first: int, price: float, waiting: float) -> list[str]:
     """What there is beside the executors that keep up, or that is spared of them."""
     if (fewer := size.keep_up - size.executors) > 0:
         spared = f"{fewer:.1f} fewer, as what waits meanwhile is not late"
@@ -43,6 +46,9 @@ def _beside(size: Size, first: int, price: float, waiting: float) -> list[str]:
         parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
     if whole - exact >= _TOLD:
         parts.append(f"{whole - exact:.1f} as executors are whole")
+    if (place := max(smallest, whole) - whole) > 0:
+        parts.append(f"{place} to have a place for a task")
+        whole += place
     if (more := max(first, whole) - whole) > 0:
         parts.append(f"{more} as fewer have failed at such a load")
     if (rest := size.executors - whole - more) > 0:
