@@ -173,7 +173,7 @@ class TestWhatCannotBeLoaded:
     @pytest.mark.parametrize(
         ("words", "shown"),
         [
-            (("status", "--once"), "clicks  running"),
+            (("status", "--once"), "clicks  warming up"),
             (("logs", "clicks"), FOUND),
             (("stop", "clicks"), "stopped"),
         ],
@@ -216,7 +216,7 @@ class TestWithoutDagstersStorage:
     @pytest.mark.parametrize(
         ("words", "shown"),
         [
-            (("status", "--once"), "clicks  running"),
+            (("status", "--once"), "clicks  warming up"),
             (("status", "--json"), '"stream": "clicks"'),
             (("logs", "clicks"), FOUND),
         ],

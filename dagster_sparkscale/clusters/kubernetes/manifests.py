@@ -45,8 +45,8 @@ CONTAINERS = (CONTAINER, "spark-kubernetes-driver")
 """What the driver's container is called; the last one where Spark makes its pod."""
 DRIVER = {"spark-role": "driver"}
 EXECUTOR = {"spark-role": "executor"}
-LARGEST = 1_000_000
-"""Bytes of a ConfigMap, which Kubernetes bounds at 1 MiB."""
+LARGEST = 1_020_000
+"""Bytes of what a ConfigMap holds, which Kubernetes bounds at 1 MiB."""
 
 _VARIABLE = "env."
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
