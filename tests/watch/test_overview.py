@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.status import Executor
+from dagster_sparkscale.watch.fleet.behind import behind
 from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row, loops
 from dagster_sparkscale.watch.fleet.verdict import headline
 from dagster_sparkscale.watch.page.overview import (
@@ -136,8 +137,19 @@ class TestTheState:
             "**slow, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
+            "its source does not tell how far behind it is, nor what waits\n\n"
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
         )
+
+    def test_says_how_far_it_is_behind_but_for_the_lag_that_the_sentence_has(self):
+        known = row(lag=4.0, ratio=0.5, backlog=1200, taken_rate=9.0)
+        lines = state(known, 1, driver()).split("\n\n")
+        assert "4 s behind" in lines[0]
+        assert lines[1] == "1,200 records wait; 9 records/s come in"
+        # Beside a batch that hangs, the sentence has no lag.
+        stuck = state(replace(known, stuck_for=360.0), 1, driver()).split("\n\n")
+        assert "behind" not in stuck[0]
+        assert stuck[1].startswith("4 s behind the tip of its source; ")
 
     def test_a_long_path_is_whole(self):
         log = "/data/" + "state_1/" * 40 + "driver.log"
@@ -150,7 +162,8 @@ class TestTheState:
         silent = (Failing("running", "no answer", "", True), *self.FAILING[:1])
         text = state(row(failing=silent, reason="no answer"), 1, None)
         assert text.startswith(
-            "**not answering; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\nseen"
+            "**not answering; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\n"
+            "how far behind it is and what waits is not known now\n\nseen"
         )
 
     def test_of_one_that_does_not_run_has_no_more_than_the_sentence(self):
@@ -273,7 +286,7 @@ class TestWhatHappened:
         run = operated(1, run_key="clicks:1:1", outcome="1 \u2192 4 executors")
         text = happened([decided(1)], [run], NOW)
         assert text.count("[run]") == 1
-        assert "|autoscaler |scale to 4, 1 \u2192 4 executors: R is 0.95 |" in text
+        assert "|autoscaler |1 \u2192 4 executors: R is 0.95 |" in text
         failed = happened([decided(1)], [replace(run, failed=True)], NOW)
         assert "|scale to 4, failed: 1 \u2192 4 executors: R is 0.95 |" in failed
         restart = happened([decided(1, decision="restart")], [], NOW)
@@ -317,11 +330,15 @@ def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
         *("strong_open", "strong_close")
     }
     assert "strong_open" in kinds
+    # A long path has its room.
+    assert len(texts) == 4 or len(where) > 100
+    far = [behind(shown)] if len(texts) == 4 else []
     for found, wanted in zip(
         texts,
         (
             f"not scaled; hold: {reason}",
             f"lag: {text}",
+            *far,
             f"seen {clock(NOW)}{STANDS} · driver 1: {where}.",
         ),
         strict=True,

@@ -295,7 +295,7 @@ class TestWhatOverviewShows:
             assert shown == {
                 name: value
                 for name, value in told.items()
-                if name in ("state", "behind", "last hours", "executors", "what happened")
+                if name in ("state", "last hours", "executors", "what happened")
             }
             assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
         clock[0] += 600

@@ -12,13 +12,18 @@ TAKES_ALL = 0.98
 """Share of what is offered from which on all of it is taken: rates of a window are no closer."""
 
 
-def behind(row: Row) -> str:
-    """A sentence on how far it is behind; empty of one that does not run."""
+def behind(row: Row, with_lag: bool = True) -> str:
+    """A sentence on how far it is behind; empty of one that does not run.
+
+    Args:
+        with_lag: whether it has the lag, if that is known; else that is said beside it.
+    """
     if row.state != "running":
         return ""
     parts = [*_waiting(row)]
     if row.lag is not None:
-        parts.insert(0, f"{span(row.lag)} behind the tip of its source")
+        if with_lag:
+            parts.insert(0, f"{span(row.lag)} behind the tip of its source")
     elif not parts and row.registered is None:
         # Nor is the number of executors: its agent, or Spark, does not answer.
         parts.append("how far behind it is and what waits is not known now")

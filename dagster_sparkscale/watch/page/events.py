@@ -16,7 +16,7 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.markdown import INLINE, fitted, hidden
+from dagster_sparkscale.markdown import hidden
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.minutes import Minute, stored
@@ -24,7 +24,6 @@ from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.private_dagster import stored_outcomes
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet.behind import behind
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, IN_MAINTENANCE, headline
 from dagster_sparkscale.watch.memory import Reported, StreamMemory
@@ -176,8 +175,7 @@ def _metadata(
         recent: the last hours; None of an observation, which Overview does not show.
     """
     situation = assessment.situation
-    state = overview.state(row, situation.bounds.minimum, situation.driver)
-    pieces = {"state": state, "behind": fitted(behind(row), INLINE)}
+    pieces = {"state": overview.state(row, situation.bounds.minimum, situation.driver)}
     if recent is not None:
         executors = situation.status.executors if situation.status else ()
         pieces |= {

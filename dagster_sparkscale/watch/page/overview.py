@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.markdown import ARROW, INLINE, clock, escaped, fitted, fitting, table
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.quantities import DASH, counted
-from dagster_sparkscale.watch.fleet.behind import in_a_cell
+from dagster_sparkscale.watch.fleet.behind import behind, in_a_cell
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, lasting, verdict
 
@@ -104,7 +104,8 @@ def sentence(row: Row, minimum: int) -> str:
 
 
 def state(row: Row, minimum: int, driver: Driver | None) -> str:
-    """The state as Markdown: the sentence, what is wrong, and where to look further."""
+    """The state as Markdown: the sentence, what is wrong, how far behind it is, and where to look
+    further."""
     lines = [f"**{fitted(sentence(row, minimum).strip(), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
@@ -120,9 +121,15 @@ def state(row: Row, minimum: int, driver: Driver | None) -> str:
         if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
             links.insert(0, f"[Spark UI]({driver.ui_url})")
         links.append(f"driver {driver.epoch}: ")
-    text = "\n\n".join([*lines, " · ".join(links)])
+    links_line = " · ".join(links)
+    text = "\n\n".join([*lines, links_line])
     # A path that is cut is none: it has all the room there is.
-    return text if driver is None else text + fitted(driver.where, INLINE - len(text))
+    where = "" if driver is None else fitted(driver.where, INLINE - len(text))
+    # The sentence has the lag.
+    far = escaped(behind(row, with_lag=row.stuck_for is not None))
+    if far and len(text) + len(where) + len(far) + 2 <= INLINE:
+        lines.append(far)
+    return "\n\n".join([*lines, links_line + where])
 
 
 def _said(text: str, reason: str, driver: Driver | None) -> bool:
@@ -161,11 +168,11 @@ def happened(decided: Iterable[Decided], operated: Iterable[Operated], now: floa
     for each in decided:
         link = f"/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')}"
         who = RECOVERY if each.decision.startswith("restart") else AUTOSCALER
-        run = runs.get(each.run_key)
-        came = ""
+        run, done = runs.get(each.run_key), each.decision
         if run is not None and run.outcome:
-            came = f", {'failed: ' if run.failed else ''}{run.outcome}"
-        lines.append((each.at, who, f"{each.decision}{came}: {each.reason}", link))
+            # What came of it says what it was, unless it failed.
+            done = f"{done}, failed: {run.outcome}" if run.failed else run.outcome
+        lines.append((each.at, who, f"{done}: {each.reason}", link))
     for run in operated:
         if not run.run_key:
             lines.append((run.at, run.by, run.line, f"/runs/{run.run_id}"))

@@ -30,6 +30,8 @@ _GAP = 3
 _TEXT = 90
 """Width of the column with names and numbers."""
 _TIMES = 12
+_LETTER = 5
+"""Width of a letter, about."""
 CLIPPED = 3.0
 """The height up to which what stands in for R is drawn, or R's own highest: a batch that hangs for
 an hour would make all else flat. Its number is written whole."""
@@ -181,11 +183,8 @@ class _Drawing:
             lanes.insert(0, f"<path stroke='orange' d='{orange}'/>")
         lanes.insert(0, f"<path stroke='silver' d='{silver}'/>")
         if self.times:
-            texts += [
-                _text(0, high + _TIMES - 2, f"-{span_of_all}"),
-                _text(_WIDE - 22, high + 10, "now"),
-            ]
             high += _TIMES
+            texts.append(_ends(high - 2, f"-{span_of_all.replace(' ', '')}", "now"))
         svg = (
             f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDE + _TEXT}' height='{high}' "
             f"fill='none' font-size='10'>{''.join(lanes)}<g fill='gray'>{''.join(texts)}</g></svg>"
@@ -213,7 +212,10 @@ class _Drawing:
             if name == "R":
                 top = max(1, *measured, min(CLIPPED, top))
                 line = f"M0 {y + _height(1, top)}h{_WIDE}"
-            lanes.append(f"<path stroke='{color}' d='{_path(places, values, step, top, y)}'/>")
+            heights = [None if value is None else _height(value, top) for value in values]
+            if name.startswith("lag"):
+                heights = _calmed(heights)
+            lanes.append(f"<path stroke='{color}' d='{_path(places, heights, step, y)}'/>")
             # What is not known now is a dash, whatever it was before.
             text = f"{name} {DASH if present is None else f'{present:.3g}'}"
             if max(known) != present:
@@ -226,27 +228,43 @@ def _text(x: int, y: int, text: str) -> str:
     return f"<text x='{x}' y='{y}'>{text}</text>"
 
 
-def _path(
-    places: Sequence[int], values: Sequence[float | None], step: int, top: float, shift: int
-) -> str:
-    """A path through `values`, from 0 to `top`; with a gap where one is not known."""
+def _ends(y: int, first: str, last: str) -> str:
+    """Two words, below both ends of the lanes: shorter than two texts."""
+    between = _WIDE - _LETTER * len(first + last)
+    return f"<text y='{y}' word-spacing='{between}'>{first} {last}</text>"
+
+
+def _calmed(heights: Sequence[int | None]) -> list[int | None]:
+    """`heights` without what goes up and down by a pixel: it says nothing of a lag, which depends
+    on the moment of the look, and is half of the picture's characters. The highest stays."""
+    calm: list[int | None] = []
+    last: int | None = None
+    for height in heights:
+        if height is not None and (last is None or not height or abs(height - last) > 1):
+            last = height
+        calm.append(None if height is None else last)
+    return calm
+
+
+def _path(places: Sequence[int], heights: Sequence[int | None], step: int, shift: int) -> str:
+    """A path through `heights`; with a gap where one is not known."""
     pieces: list[tuple[int, list[int]]] = []
     last = None
-    for place, value in zip(places, values, strict=True):
-        if value is None:
+    for place, height in zip(places, heights, strict=True):
+        if height is None:
             continue
         if last is None or place != last + 1:
             pieces.append((place, []))
-        pieces[-1][1].append(_height(value, top))
+        pieces[-1][1].append(height)
         last = place
     path = ""
-    for place, heights in pieces:
-        path += f"M{place * step} {heights[0] + shift}"
-        if len(heights) == 1:
+    for place, drawn in pieces:
+        path += f"M{place * step} {drawn[0] + shift}"
+        if len(drawn) == 1:
             path += f"h{step - _GAP}"  # a point is not seen without a length
             continue
         steps = []
-        for down, alike in groupby(after - before for before, after in pairwise(heights)):
+        for down, alike in groupby(after - before for before, after in pairwise(drawn)):
             count = len(list(alike))
             steps += [(step, down)] * count if down else [(step * count, 0)]
         path += "l" + " ".join(f"{wide}{' ' if down >= 0 else ''}{down}" for wide, down in steps)
