@@ -13,7 +13,7 @@ from dagster_sparkscale.cli.options import dagster_url_option
 from dagster_sparkscale.durations import in_units, parse_duration
 from dagster_sparkscale.serve.event_log import EventLog
 from dagster_sparkscale.serve.fleet import Fleet, Watched
-from dagster_sparkscale.serve.page import html
+from dagster_sparkscale.serve.page import stream_html
 from dagster_sparkscale.serve.page.files import static
 from dagster_sparkscale.serve.page.reading import Reader
 from dagster_sparkscale.serve.page.site import page_of
@@ -84,7 +84,7 @@ def report(where: Target, name: str, since: float, output: Path | None, dagster_
             seconds=READING,
         )
     try:
-        file.write_text(html.report(page, static(), dagster_url), encoding="utf-8")
+        file.write_text(stream_html.report(page, static(), dagster_url), encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"--output: {str(file)!r}: {error.strerror}") from error
     click.echo(file)

@@ -57,22 +57,7 @@ def serve(
         raise click.ClickException(
             "needs prometheus-client: `pip install 'dagster-sparkscale[metrics]'`"
         )
-    address = _address(listen)
-    if token_file is not None:
-        try:
-            read_token_file(token_file)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--token-file") from None
-    elif not is_loopback(address[0]):
-        raise click.UsageError(
-            f"--listen {listen}: others reach this address: give a token by --token-file, or "
-            f"listen at {LISTEN}"
-        )
-    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "?" in prefix):
-        raise click.BadParameter(
-            f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
-            param_hint="--prefix",
-        )
+    address = _checked(listen, token_file, prefix)
     began = time.time()
     without = home()
     if without.wrong:
@@ -107,6 +92,31 @@ def serve(
             click.echo(f"http://{host}:{server.server_port}{prefix}/metrics")
             click.echo(f"http://{host}:{server.server_port}{prefix}/")
             server.serve_forever()
+
+
+def _checked(listen: str, token_file: Path | None, prefix: str) -> tuple[str, int]:
+    """The address to listen at, where all options go together.
+
+    Raises:
+        click.UsageError: they do not; names the option.
+    """
+    address = _address(listen)
+    if token_file is not None:
+        try:
+            read_token_file(token_file)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--token-file") from None
+    elif not is_loopback(address[0]):
+        raise click.UsageError(
+            f"--listen {listen}: others reach this address: give a token by --token-file, or "
+            f"listen at {LISTEN}"
+        )
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "?" in prefix):
+        raise click.BadParameter(
+            f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
+            param_hint="--prefix",
+        )
+    return address
 
 
 def _address(listen: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ _MOST_TIMES = 4.0
 """How much more than is taken may come, by a lag that grows."""
 
 
-class Past(Protocol):
+class MinuteBefore(Protocol):
     """What is known of the minute before."""
 
     @property
@@ -38,7 +38,7 @@ class Demand(NamedTuple):
     """Seconds of it that may wait without being late."""
 
 
-def demand(minute: Minute, before: Past | None, interval: float) -> Demand | None:
+def demand(minute: Minute, before: MinuteBefore | None, interval: float) -> Demand | None:
     """The demand of a minute; None: not known.
 
     Args:
@@ -65,7 +65,7 @@ def slack(minute: Minute, interval: float) -> float:
 
 
 def _mean(
-    minute: Minute, before: Past | None, done: float, records: float, interval: float
+    minute: Minute, before: MinuteBefore | None, done: float, records: float, interval: float
 ) -> float | None:
     if minute.pending is not None:
         came = records / interval
@@ -88,7 +88,9 @@ def _mean(
     return done if peak is None else min(done, peak)
 
 
-def _with_what_waits(minute: Minute, before: Past, done: float, interval: float) -> float | None:
+def _with_what_waits(
+    minute: Minute, before: MinuteBefore, done: float, interval: float
+) -> float | None:
     """What was done and by how much more waits in the source; None: nothing does, or not more."""
     seconds = minute.at - before.at
     if minute.backlog is not None and before.backlog is not None:

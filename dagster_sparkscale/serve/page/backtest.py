@@ -13,7 +13,7 @@ from dagster_sparkscale.backtest.simulate import Run
 from dagster_sparkscale.backtest.study import Study
 from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.markdown import clock
-from dagster_sparkscale.serve.page import html
+from dagster_sparkscale.serve.page import frame, stream_html
 from dagster_sparkscale.serve.page.charts import Chart, Series, as_json
 from dagster_sparkscale.serve.page.elements import Html, el
 from dagster_sparkscale.serve.page.elements import table as html_table
@@ -161,13 +161,13 @@ def report(stream: str, study: Study, files: Mapping[str, str]) -> str:
         if study.outcomes
         else (),
         el("p", id="at", role="status", class_="note"),
-        [html.chart(each, of.times) for each in of.charts],
+        [stream_html.chart(each, of.times) for each in of.charts],
         [el("p", line, class_="note") for line in text.notes(study)],
         el("p", f"All times are in UTC.{thinned} {_doubtful(study)}", class_="note"),
         el("script", Html(data.replace("<", "\\u003c")), type="application/json", id="charts"),
         id="main",
     )
-    return html.one_file(title, el("header", el("h1", title)), main, files)
+    return frame.one_file(title, el("header", el("h1", title)), main, files)
 
 
 def _data(of: Drawn) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 All charts of a page have the same moments, so that they stand one below the other.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,82 +61,57 @@ def charts(rows: Rows, lines: Lines, unknown: Mapping[str, str]) -> list[Chart]:
     Args:
         unknown: why something can't be known, by the key of its chart.
     """
-    flat = _flat(rows)
+    beside = _beside(lines, len(rows))
     found = [
-        _chart(
-            *("ratio", "R, processing time / batch interval", unknown),
-            *_curves(
-                rows,
-                ("R", "line", 0, lambda each: each.ratio),
-                ("age of the batch in progress / interval", "line", 3, lambda each: each.overdue),
-            ),
-            lines=[Series(label, "dashed", 4, flat(at)) for label, at in lines.thresholds],
-        ),
-        _chart(
-            *("executors", "Executors", unknown),
-            *_curves(
-                rows,
-                ("requested", "under", 3, lambda each: each.requested),
-                ("registered", "step", 1, lambda each: each.registered),
-                ("decided", "points", 0, lambda each: target_of(each.decision)),
-            ),
-            lines=[
-                Series(f"{label}, now", "dashed", 4, flat(at))
-                for label, at in (("minimum", lines.minimum), ("maximum", lines.maximum))
-                if at is not None
-            ],
-        ),
-        _chart(
-            *("lag", "How far behind, in seconds", unknown),
-            *_curves(
-                rows,
-                ("lag", "line", 2, lambda each: each.lag),
-                ("delay of a batch's oldest record", "line", 3, lambda each: each.delay),
-            ),
-            lines=[
-                Series("max_lag", "dashed", 4, flat(at))
-                for at in (lines.max_lag,)
-                if at is not None
-            ],
-        ),
-        _chart(
-            *("rates", "Records per second", unknown),
-            *_curves(
-                rows,
-                ("input", "line", 1, lambda each: each.input_rate),
-                (
-                    "processed",
-                    "line",
-                    2,
-                    lambda each: each.processed_rate,
-                ),
-                ("fullest batch", "line", 3, lambda each: each.peak_rate),
-            ),
-        ),
-        _chart(
-            *("limits", "Limit, in records per second", unknown),
-            *_curves(
-                rows,
-                ("limit", "step", 0, lambda each: each.limit),
-                ("reached", "points", 3, lambda each: each.limit if each.throttled else None),
-            ),
-        ),
+        _chart(key, title, unknown, *_curves(rows, curves), lines=beside.get(key, ()))
+        for key, (title, *curves) in _CHARTS.items()
     ]
-    backlog = _chart(
-        *("backlog", "Waiting", unknown),
-        *_curves(
-            rows,
-            ("records in the source", "line", 1, lambda each: each.backlog),
-            ("batches due", "step", 0, lambda each: each.pending),
-        ),
-    )
-    receivers = _chart(
-        *("receivers", "Receivers", unknown),
-        *_curves(rows, ("that ran", "step", 1, lambda each: each.receivers)),
-    )
     # Many streams have neither a source that counts nor receivers: nothing is missing there.
-    return [*found, *(each for each in (backlog, receivers) if not each.absent)]
+    return [each for each in found if each.key in _ABSENT or not each.absent]
 
+
+_Curve = tuple[str, Look, int, Callable[[Minute], float | None]]
+"""A label, how the curve is drawn, the place of its color, and what it is of."""
+
+_CHARTS: Mapping[str, tuple[Any, ...]] = {
+    "ratio": (
+        "R, processing time / batch interval",
+        ("R", "line", 0, lambda each: each.ratio),
+        ("age of the batch in progress / interval", "line", 3, lambda each: each.overdue),
+    ),
+    "executors": (
+        "Executors",
+        ("requested", "under", 3, lambda each: each.requested),
+        ("registered", "step", 1, lambda each: each.registered),
+        ("decided", "points", 0, lambda each: target_of(each.decision)),
+    ),
+    "lag": (
+        "How far behind, in seconds",
+        ("lag", "line", 2, lambda each: each.lag),
+        ("delay of a batch's oldest record", "line", 3, lambda each: each.delay),
+    ),
+    "rates": (
+        "Records per second",
+        ("input", "line", 1, lambda each: each.input_rate),
+        ("processed", "line", 2, lambda each: each.processed_rate),
+        ("fullest batch", "line", 3, lambda each: each.peak_rate),
+    ),
+    "limits": (
+        "Limit, in records per second",
+        ("limit", "step", 0, lambda each: each.limit),
+        ("reached", "points", 3, lambda each: each.limit if each.throttled else None),
+    ),
+    "backlog": (
+        "Waiting",
+        ("records in the source", "line", 1, lambda each: each.backlog),
+        ("batches due", "step", 0, lambda each: each.pending),
+    ),
+    "receivers": (
+        "Receivers",
+        ("that ran", "step", 1, lambda each: each.receivers),
+    ),
+}
+"""Each chart by key: title and curves."""
 
 _ABSENT = {
     "ratio": "no batch was completed, or no minute is stored",
@@ -145,15 +120,23 @@ _ABSENT = {
     "rates": "no batch was completed, or no minute is stored",
     "limits": "a query had no limit that is known: it may take all that comes",
 }
+"""Why nothing was measured, of the charts that are there all the same."""
 
 
-def _flat(rows: Rows) -> Callable[[float], list[float | None]]:
-    return lambda value: [value] * len(rows)
+def _beside(lines: Lines, moments: int) -> dict[str, list[Series]]:
+    """The lines of each chart, by its key."""
+    levels = {
+        "ratio": lines.thresholds,
+        "executors": (("minimum, now", lines.minimum), ("maximum, now", lines.maximum)),
+        "lag": (("max_lag", lines.max_lag),),
+    }
+    return {
+        key: [Series(label, "dashed", 4, [at] * moments) for label, at in of if at is not None]
+        for key, of in levels.items()
+    }
 
 
-def _curves(
-    rows: Rows, *curves: tuple[str, Look, int, Callable[[Minute], float | None]]
-) -> Iterator[Series]:
+def _curves(rows: Rows, curves: Iterable[_Curve]) -> Iterator[Series]:
     for label, look, color, of in curves:
         values = [None if each is None else of(each) for _, each in rows]
         if any(value is not None for value in values):

@@ -14,7 +14,7 @@ from dagster import DagsterInstance
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STORY, STREAM_TAG
 from dagster_sparkscale.observe.history import minutes_of
 from dagster_sparkscale.serve.page.operated import Operations, of_run, of_story
-from dagster_sparkscale.serve.page.stream import Past
+from dagster_sparkscale.serve.page.stream import Stored
 from dagster_sparkscale.serve.page.thinned import Point, points, thinned, width
 from dagster_sparkscale.watch.page.operated import reason_of
 
@@ -73,7 +73,7 @@ class Reader:
         since: float,
         now: float,
         seconds: float,
-    ) -> Past:
+    ) -> Stored:
         """What is stored of a stream since then.
 
         Args:
@@ -101,7 +101,7 @@ class Reader:
             reached = [each.reached for each in read.kinds.values() if not each.whole]
             kept = [each for each in read.found if each.first >= max([since, *reached])]
             operations = Operations(dict(read.operations.runs), dict(read.operations.events))
-            return Past(kept, operations, max([since, *reached]))
+            return Stored(kept, operations, max([since, *reached]))
 
 
 def _read_on(

@@ -12,13 +12,13 @@ from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.serve.fleet import ClusterLook, Fleet
-from dagster_sparkscale.serve.page import html
+from dagster_sparkscale.serve.page import fleet_html, frame, stream_html
 from dagster_sparkscale.serve.page.files import KINDS, static, version
 from dagster_sparkscale.serve.page.reading import Reader
 from dagster_sparkscale.serve.page.stream import (
     DEFAULT,
     RANGES,
-    Past,
+    Stored,
     StreamPage,
     live,
     stream_page,
@@ -69,7 +69,7 @@ class Site:
 
     def login(self, wrong: bool) -> Answer:
         """The page that asks for the token."""
-        return Answer(401, html.login(wrong, version()))
+        return Answer(401, frame.login(wrong, version()))
 
     def answer(self, path: str, asked: Mapping[str, str]) -> Answer:
         """What is at an address.
@@ -84,15 +84,15 @@ class Site:
         if path in ("", "fleet.json"):
             pages = [_fleet_page(each) for each in self.fleet.look().clusters]
             if path:
-                return _as_json({"parts": html.fleet_parts(pages)})
-            return Answer(200, html.fleet(pages, version()))
+                return _as_json({"parts": fleet_html.fleet_parts(pages)})
+            return Answer(200, fleet_html.fleet(pages, version()))
         if path in ("stream", "stream.json"):
             page = self._stream(asked)
             if isinstance(page, str):
                 return _not_found(page)
             if path == "stream":
-                return Answer(200, html.stream(page, version(), self._url))
-            parts = html.stream_parts(page, self._url)
+                return Answer(200, stream_html.stream(page, version(), self._url))
+            parts = stream_html.stream_parts(page, self._url)
             return _as_json({"parts": parts, "charts": page.as_json()})
         return _not_found("there is no such page")
 
@@ -143,7 +143,7 @@ def page_of(
     watched = look.watched
     row = next(each for each in look.rows if each.stream == stream)
     seen = live(look.assessments[stream], row, fleet.capabilities)
-    past, pending = Past(fault="there is no DAGSTER_HOME"), list[Minute]()
+    past, pending = Stored(fault="there is no DAGSTER_HOME"), list[Minute]()
     if instance is not None:
         try:
             with instance() as opened:
@@ -158,13 +158,13 @@ def page_of(
                 )
                 pending = list(watched.pending(opened).get(stream, ()))
         except Exception as error:  # of whatever database: what is live is shown
-            past = Past(fault=f"{type(error).__name__}: {error}")
+            past = Stored(fault=f"{type(error).__name__}: {error}")
     return stream_page(
         watched.owner, seen, past, now=now, since=since, shown=shown, pending=pending
     )
 
 
-def _fleet_page(look: ClusterLook) -> html.FleetPage:
+def _fleet_page(look: ClusterLook) -> fleet_html.FleetPage:
     notes: list[str] = []
     if look.fault:
         notes.append(f"what Dagster's event log says: {look.fault}")
@@ -173,7 +173,7 @@ def _fleet_page(look: ClusterLook) -> html.FleetPage:
     elif look.at - look.ticked_at > TOO_OLD:
         ago = span(look.at - look.ticked_at)
         notes.append(f"what was decided since: the autoscaler last ticked {ago} ago")
-    return html.FleetPage(look.watched.owner, look.at, look.rows, notes)
+    return fleet_html.FleetPage(look.watched.owner, look.at, look.rows, notes)
 
 
 def _as_json(content: Mapping[str, object]) -> Answer:
@@ -181,4 +181,4 @@ def _as_json(content: Mapping[str, object]) -> Answer:
 
 
 def _not_found(why: str) -> Answer:
-    return Answer(404, html.not_found(why, version()))
+    return Answer(404, frame.not_found(why, version()))

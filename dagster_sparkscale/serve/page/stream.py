@@ -148,7 +148,7 @@ class StreamPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Stored:
     """What is stored of a stream."""
 
     points: Sequence[Point] = ()
@@ -162,7 +162,7 @@ class Past:
 def stream_page(
     cluster: str,
     live: Live,
-    past: Past,
+    past: Stored,
     *,
     now: float,
     since: float,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.serve.page import html
+from dagster_sparkscale.serve.page import fleet_html, frame, stream_html
 from dagster_sparkscale.serve.page.elements import Html, el, from_markdown, inner
 from dagster_sparkscale.serve.page.files import static
-from dagster_sparkscale.serve.page.html import FleetPage
+from dagster_sparkscale.serve.page.fleet_html import FleetPage
 from dagster_sparkscale.serve.page.operated import Operations, of_story
 from dagster_sparkscale.watch.fleet.rows import Failing, Row
 from tests.serve.page.test_stream_page import LIVE, NOW, minute, page
@@ -62,15 +62,15 @@ def hostile_stream() -> str:
     known = Operations({}, {"r": of_story("r", "rescale", NOW - 60, story)})
     known.events["s"] = of_story("s", HOSTILE, NOW - 60, story)
     shown = page([minute(60, ratio=0.5)], live=live, operations=known, fault=HOSTILE)
-    return html.stream(replace(shown, cluster=HOSTILE), "v", "http://dagster.example")
+    return stream_html.stream(replace(shown, cluster=HOSTILE), "v", "http://dagster.example")
 
 
 @pytest.mark.parametrize(
     "text",
     [
         hostile_stream(),
-        html.fleet([FleetPage(HOSTILE, NOW, [HOSTILE_ROW], [HOSTILE])], "v"),
-        html.not_found(HOSTILE, "v"),
+        fleet_html.fleet([FleetPage(HOSTILE, NOW, [HOSTILE_ROW], [HOSTILE])], "v"),
+        frame.not_found(HOSTILE, "v"),
     ],
     ids=["stream", "fleet", "not found"],
 )
@@ -87,21 +87,24 @@ def test_hostile_names_are_text(text: str) -> None:
 
 def test_all_addresses_are_relative_but_for_dagsters() -> None:
     shown = page([minute(60, ratio=0.5)])
-    for text in (html.stream(shown, "v"), html.fleet([FleetPage("c", NOW, [LIVE.row])], "v")):
+    for text in (
+        stream_html.stream(shown, "v"),
+        fleet_html.fleet([FleetPage("c", NOW, [LIVE.row])], "v"),
+    ):
         assert all(re.match(r"(static/|stream\?|\.$|#main$)", at) for at in addresses(Found(text)))
 
 
 def test_what_changes_has_a_place_of_its_own() -> None:
     shown = page([minute(60, ratio=0.5)])
-    whole = Found(html.stream(shown, "v"))
+    whole = Found(stream_html.stream(shown, "v"))
     assert len(set(whole.ids)) == len(whole.ids)
-    assert set(html.stream_parts(shown)) <= set(whole.ids)
+    assert set(stream_html.stream_parts(shown)) <= set(whole.ids)
     fleet = [FleetPage("c", NOW, [LIVE.row])]
-    assert set(html.fleet_parts(fleet)) <= set(Found(html.fleet(fleet, "v")).ids)
+    assert set(fleet_html.fleet_parts(fleet)) <= set(Found(fleet_html.fleet(fleet, "v")).ids)
 
 
 def test_each_chart_has_a_table_and_a_sentence() -> None:
-    text = html.stream(page([minute(60, ratio=0.512)]), "v")
+    text = stream_html.stream(page([minute(60, ratio=0.512)]), "v")
     assert "R, processing time / batch interval, as a table" in text
     assert "<td>0.512</td>" in text
     assert 'aria-labelledby="title-ratio summary-ratio"' in text
@@ -109,12 +112,12 @@ def test_each_chart_has_a_table_and_a_sentence() -> None:
 
 def test_the_data_of_the_charts_are_read_back() -> None:
     shown = page([minute(60, ratio=0.5)])
-    found = re.search(r'id="charts">(.*?)</script>', html.stream(shown, "v"))
+    found = re.search(r'id="charts">(.*?)</script>', stream_html.stream(shown, "v"))
     assert found and json.loads(found[1]) == shown.as_json()
 
 
 def test_a_report_has_all_in_it_and_may_load_nothing() -> None:
-    text = html.report(page([minute(60, ratio=0.5)]), static())
+    text = stream_html.report(page([minute(60, ratio=0.5)]), static())
     found = Found(text)
     assert [*addresses(found)] == ["#main"]
     policy = re.search(r'content="(default-src[^"]*)"', text)
@@ -129,7 +132,7 @@ def test_no_file_ends_the_element_that_it_is_in(name: str) -> None:
 
 
 def test_what_is_loaded_is_there() -> None:
-    assert {*html.STYLES, *html.SCRIPTS, "icon.svg"} == set(static())
+    assert {*frame.STYLES, *frame.SCRIPTS, "icon.svg"} == set(static())
 
 
 class TestMarkdown:

@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.serve.page import reading as reading_module
 from dagster_sparkscale.serve.page.reading import Reader
-from dagster_sparkscale.serve.page.stream import Past
+from dagster_sparkscale.serve.page.stream import Stored
 from tests.cli.terminal import Terminal
 from tests.observe.stored import store
 from tests.serve.page.history import CLUSTER
@@ -20,7 +20,7 @@ KEY = dg.AssetKey("clicks")
 NOW = int(time.time())
 
 
-def past(reader: Reader, *, seconds: float = 60.0, span: float = 7200.0, **more: Any) -> Past:
+def past(reader: Reader, *, seconds: float = 60.0, span: float = 7200.0, **more: Any) -> Stored:
     with dg.DagsterInstance.get() as instance:
         return reader.past(
             *(instance, CLUSTER, "clicks", KEY),
@@ -33,7 +33,7 @@ def past(reader: Reader, *, seconds: float = 60.0, span: float = 7200.0, **more:
         )
 
 
-def ats(found: Past) -> list[int]:
+def ats(found: Stored) -> list[int]:
     return [each.first - NOW for each in found.points]
 
 
@@ -96,7 +96,7 @@ def test_what_there_is_no_time_for_is_read_the_next_time(
     assert lengths[-1] == 20 and lengths[0] < 20 and lengths == sorted(lengths)
 
 
-def past_of_all() -> Past:
+def past_of_all() -> Stored:
     page, reading_module._PAGE = reading_module._PAGE, 500
     try:
         return past(Reader())

@@ -16,7 +16,7 @@ from dagster_sparkscale.serve.page.operated import Operated, Operations, of_run,
 from dagster_sparkscale.serve.page.stream import (
     LISTED,
     Live,
-    Past,
+    Stored,
     StreamPage,
     live,
     stream_page,
@@ -56,7 +56,7 @@ NOT_STARTED = looked_at(Sighting("clicks"))
 def page(
     minutes: list[Minute], *, live: Live = LIVE, seconds: float = HOUR, **past: Any
 ) -> StreamPage:
-    known = Past(points(minutes), **past)
+    known = Stored(points(minutes), **past)
     return stream_page("c", live, known, now=NOW, since=NOW - seconds, shown="1h")
 
 
@@ -85,7 +85,7 @@ def test_what_was_stored_and_what_is_now_stand_in_one_chart() -> None:
 
 def test_pending_minutes_stand_between_them() -> None:
     shown = stream_page(
-        *("c", LIVE, Past(points([minute(180, ratio=0.5)]))),
+        *("c", LIVE, Stored(points([minute(180, ratio=0.5)]))),
         now=NOW,
         since=NOW - HOUR,
         shown="1h",

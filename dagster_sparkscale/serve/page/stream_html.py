@@ -1,16 +1,11 @@
-"""The pages as HTML: the fleet, a stream, and both as one file. Pure.
+"""The page of a stream, served or as one file, as HTML. Pure.
 
-What changes while a page is open has an `id`: the script asks for these parts anew. There is no
-script and no style within the HTML but in a file of its own, which names theirs by their hashes.
+What changes while it is open has an `id`: the script asks for these parts anew.
 """
 
-import base64
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.markdown import clock
@@ -18,129 +13,11 @@ from dagster_sparkscale.quantities import DASH, number
 from dagster_sparkscale.serve.page.charts import Chart, summary, table
 from dagster_sparkscale.serve.page.elements import Html, Inner, el, from_markdown, inner
 from dagster_sparkscale.serve.page.elements import table as html_table
+from dagster_sparkscale.serve.page.frame import footer, linked, one_file, query, whole_page
 from dagster_sparkscale.serve.page.operated import Operated, Took
 from dagster_sparkscale.serve.page.stream import RANGES, StreamPage
 from dagster_sparkscale.watch.fleet import text as fleet_text
-from dagster_sparkscale.watch.fleet.behind import behind, in_a_cell
-from dagster_sparkscale.watch.fleet.rows import ORPHAN, Row, in_trouble
-from dagster_sparkscale.watch.fleet.verdict import lasting
-
-SCRIPTS = ("uplot.js", "page.js")
-STYLES = ("uplot.css", "page.css")
-
-
-@dataclass(frozen=True, slots=True)
-class FleetPage:
-    """All streams of one cluster."""
-
-    cluster: str
-    seen_at: float
-    """When they were looked at, seconds since the epoch."""
-    rows: Sequence[Row]
-    """The worst first."""
-    notes: Sequence[str] = ()
-    """What is not known."""
-
-
-def query(**values: str) -> str:
-    """The end of an address, from the question mark on."""
-    return f"?{urlencode(values, errors='replace')}"
-
-
-def _page(title: str, body: Inner, head: Inner, **data: str) -> str:
-    meta = (
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", title),
-    )
-    made = el(
-        "html",
-        el("head", meta, head),
-        el("body", el("a", "To the content", href="#main", class_="skip"), body, **data),
-        lang="en",
-    )
-    return f"<!doctype html>\n{made}\n"
-
-
-def _linked(version: str) -> Inner:
-    return (
-        el("link", rel="icon", href=f"static/icon.svg?v={version}"),
-        [el("link", rel="stylesheet", href=f"static/{name}?v={version}") for name in STYLES],
-        [el("script", src=f"static/{name}?v={version}", defer=True) for name in SCRIPTS],
-    )
-
-
-def _linked_styles(version: str) -> Inner:
-    """What a page needs on which nothing is drawn."""
-    return (
-        el("link", rel="icon", href=f"static/icon.svg?v={version}"),
-        el("link", rel="stylesheet", href=f"static/page.css?v={version}"),
-    )
-
-
-def _footer() -> Html:
-    said = el("p", "Live: connecting", id="connection")
-    # Said once it is known, and only where it is not as it should be.
-    return el("footer", said, el("noscript", "Without JavaScript: no charts, and not live."))
-
-
-# The fleet
-
-
-def fleet_parts(pages: Sequence[FleetPage]) -> dict[str, str]:
-    """What changes on the page of the fleet, by id."""
-    return {"fleet": inner(map(_cluster, pages))}
-
-
-def fleet(pages: Sequence[FleetPage], version: str) -> str:
-    """The page of all streams.
-
-    Args:
-        version: of the style sheets and scripts.
-    """
-    parts = [el("div", Html(text), id=key) for key, text in fleet_parts(pages).items()]
-    body = (
-        el("header", el("h1", "Streams")),
-        el("main", parts, id="main"),
-        _footer(),
-    )
-    return _page("Streams", body, _linked(version), data_parts="fleet.json", data_live="events")
-
-
-_COLUMNS = ("Stream", "Health", "R", "Behind", "Executors", "Limit", "Decision", "What is up")
-
-
-def _cluster(page: FleetPage) -> Html:
-    lines = [_fleet_line(page.cluster, row) for row in page.rows]
-    return el(
-        "section",
-        el("h2", page.cluster),
-        el("p", fleet_text.sentence(page.rows), class_="said", role="status"),
-        html_table(f"Streams of {page.cluster}, the worst first", _COLUMNS, lines)
-        if lines
-        else el("p", "No stream is declared."),
-        [el("p", f"Not known: {note}", class_="unknown") for note in page.notes],
-        el("p", f"Looked at {clock(page.seen_at)}.", class_="note"),
-    )
-
-
-def _fleet_line(cluster: str, row: Row) -> Iterable[Inner]:
-    declared = row.state != ORPHAN
-    name = el("a", row.stream, href=f"stream{query(cluster=cluster, stream=row.stream)}")
-    return (
-        name if declared else row.stream,
-        el("span", lasting(row), class_="bad" if in_trouble(row) else "good"),
-        DASH if row.ratio is None else f"{row.ratio:.2f}",
-        in_a_cell(row),
-        fleet_text.executors(row),
-        fleet_text.limit(row) or DASH,
-        row.decision or DASH,
-        row.note or DASH,
-    )
-
-
-# A stream
+from dagster_sparkscale.watch.fleet.behind import behind
 
 
 def stream_parts(page: StreamPage, dagster_url: str = "") -> dict[str, str]:
@@ -198,13 +75,13 @@ def stream(page: StreamPage, version: str, dagster_url: str = "") -> str:
         _stream_main(
             page, el("nav", "Show ", ranges, class_="ranges", aria_label="Time"), dagster_url
         ),
-        _footer(),
+        footer(),
     )
     asked = query(**of, range=page.shown)
-    return _page(
+    return whole_page(
         f"{page.stream}: Streams",
         body,
-        _linked(version),
+        linked(version),
         data_parts=f"stream.json{asked}",
         data_live="events",
     )
@@ -346,9 +223,6 @@ def _wide(content: Html) -> Html:
     return el("div", content, class_="wide", tabindex="0")
 
 
-# One file
-
-
 def report(page: StreamPage, files: Mapping[str, str], dagster_url: str = "") -> str:
     """The page of a stream as one file, with all that it needs in it.
 
@@ -361,61 +235,3 @@ def report(page: StreamPage, files: Mapping[str, str], dagster_url: str = "") ->
     return one_file(
         f"{page.stream}: report", header, _stream_main(page, ranges, dagster_url), files
     )
-
-
-def one_file(title: str, header: Inner, main: Inner, files: Mapping[str, str]) -> str:
-    """A page that needs no server and may load nothing.
-
-    Args:
-        files: the style sheets and scripts, by name.
-    """
-    styles = "\n".join(files[name] for name in STYLES)
-    scripts = "\n".join(files[name] for name in SCRIPTS)
-    policy = (
-        f"default-src 'none'; style-src '{_hash(styles)}'; script-src '{_hash(scripts)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    head = (
-        el("meta", http_equiv="Content-Security-Policy", content=policy),
-        el("style", Html(styles)),
-    )
-    # Behind what it draws: a script in the file itself can't be deferred.
-    return _page(title, (header, main, el("script", Html(scripts))), head)
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-# Who has no token yet
-
-
-def login(wrong: bool, version: str) -> str:
-    """The page that asks for the token."""
-    said = "This is not the token." if wrong else "Reading this needs the token of --token-file."
-    form = el(
-        "form",
-        el("label", "Token", for_="token"),
-        el(
-            "input",
-            *(),
-            type="password",
-            name="token",
-            id="token",
-            required=True,
-            autocomplete="current-password",
-        ),
-        el("button", "Show the streams"),
-        method="post",
-        action="login",
-    )
-    styles = _linked_styles(version)
-    body = el("main", el("h1", "Streams"), el("p", said, role="status"), form, id="main")
-    return _page("Streams", body, styles)
-
-
-def not_found(why: str, version: str) -> str:
-    """The page for an address at which there is none."""
-    styles = _linked_styles(version)
-    way = el("p", el("a", "All streams", href="."))
-    return _page("Streams", el("main", el("h1", "Not found"), el("p", why), way, id="main"), styles)
