@@ -64,6 +64,7 @@ def test_one_line_ends_of_the_poison_and_can_be_mended_as_the_text_says() -> Non
 
 
 @pytest.mark.spark
+@pytest.mark.clusters
 def test_its_program_fails_of_the_poison_and_loses_nothing_once_it_is_mended(folder: Path) -> None:
     _, stream = declared(folder)
     settings = {"spark.sql.streaming.checkpointLocation": stream.checkpoint_location}

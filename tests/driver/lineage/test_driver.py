@@ -82,7 +82,14 @@ def test_a_driver_that_dies_tells_of_what(tmp_path: Path):
         assert end_report(driver).lineage == LineageEnd("FAIL", told=True)
 
 
-@pytest.mark.parametrize("fault", ["down", "answers 500", "hangs"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "hangs",
+        pytest.param("down", marks=pytest.mark.clusters),
+        pytest.param("answers 500", marks=pytest.mark.clusters),
+    ],
+)
 def test_a_server_that_takes_nothing_harms_no_driver(tmp_path: Path, fault: str):
     with receiving() as server:
         if fault == "down":
