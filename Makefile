@@ -26,6 +26,11 @@ BOUND ?=
 # `make soak MINUTES=60 SEED=7`: how long each scenario repeats, and the seed of its kills.
 MINUTES ?= 10
 SEED ?= 1
+# `make fault NAME=store-resets-after SEED=7`: the schedule that is played again; RATE=0.3: with that share
+# of calls. `make faults SCHEDULES=100`: so many of each.
+NAME ?=
+RATE ?=
+SCHEDULES ?= 530
 
 # Tests, the demo and benchmarks start hundreds of Python processes, each of which would compile the
 # library again where byte code is not kept.
@@ -40,7 +45,7 @@ SLOWEST = --durations=25 --durations-min=5
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean
+.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean fault faults
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -95,6 +100,7 @@ test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for
 # the command line finds them.
 ON_DAGSTER = tests/lifecycle tests/watch/test_sensor*.py tests/watch/test_runs.py \
 	tests/watch/test_queued_runs.py tests/watch/test_alert_sensor.py tests/watch/test_fleet_events.py \
+	tests/watch/test_shards*.py tests/watch/test_spills.py tests/watch/test_pace.py \
 	tests/cli/test_changes.py tests/cli/test_status.py tests/cli/test_locations.py \
 	tests/cli/test_doctor.py tests/state/test_schedules.py tests/backpressure/test_schedules.py \
 	tests/components tests/declare/test_calendar.py tests/test_definitions.py tests/test_private_dagster.py tests/test_health_by_hand.py \
@@ -107,6 +113,12 @@ test-dagster: ## the tests of Dagster itself on another release, DAGSTER=1.11; A
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
 	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --hypothesis-profile soak \
 		--minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
+
+fault: $(STAMP) ## play one schedule of a fault again: NAME=store-resets-after SEED=7, or RATE=0.3 too; alone lists the faults
+	@exec $(PY) -m tests.faults $(if $(NAME),$(NAME) $(SEED)) $(if $(RATE),--rate $(RATE))
+
+faults: $(STAMP) ## play SCHEDULES=530 of each fault, and write docs/faults.md
+	@exec $(PY) -m tests.faults --all $(SCHEDULES)
 
 lint: $(STAMP) ## check style, formatting and which room imports which
 	$(VENV)/bin/ruff check .

@@ -9,6 +9,7 @@ from dev import runs
 BENCHMARKS = (
     "event_log_bytes",
     "sensor_tick",
+    "scale",
     "steering_tick",
     "rescale_run",
     "agent_core_share",
@@ -17,6 +18,7 @@ BENCHMARKS = (
     "setup_seconds",
     "fleet",
     "clusters",
+    "faults",
     "state",
     "backpressure",
     "receivers",

@@ -55,8 +55,8 @@ class SteadyAgent(Agent):
         return (Query("q", True, interval_ms=10_000, running_ms=1_000, backlog_records=1_000),)
 
 
-def agent(name: str) -> Agent:
-    made = SteadyAgent(
+def agent(name: str, kind: type[SteadyAgent] = SteadyAgent) -> SteadyAgent:
+    made = kind(
         Options(
             stream=name,
             epoch=1,

@@ -23,7 +23,7 @@ import dagster as dg
 
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure
-from benchmarks.pretended import pretend_submitted
+from benchmarks.pretended import pretend_submitted, tick_context
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.driver.agent import Agent
@@ -210,12 +210,7 @@ class _Day:
         self._clock.now += 60
         for agent in self._agents:
             agent.pass_minute(minute)
-        with dg.build_sensor_context(
-            instance=self._instance,
-            cursor=self._cursor,
-            definitions=self._defs,
-            resources=self._defs.resources,
-        ) as context:
+        with tick_context(self._defs, self._instance, self._cursor) as context:
             result: Any = self._sensor.evaluate_tick(context)
         self._cursor = result.cursor
         self._cursors += len(result.cursor)

@@ -18,7 +18,8 @@ import dagster as dg
 
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure
-from benchmarks.sensor_tick import agents, stream_of
+from benchmarks.pretended import agents
+from benchmarks.sensor_tick import stream_of
 from dagster_sparkscale import KubernetesCluster, build_defs
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver

@@ -1,8 +1,15 @@
-"""Streams that a cluster manager takes for submitted, though nobody has submitted them."""
+"""Streams that a cluster manager takes for submitted, though nobody has submitted them; the process
+of their agents, and a tick over them."""
 
+import json
 import socket
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+import dagster as dg
 
 from benchmarks.agents import TOKEN
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
@@ -38,3 +45,33 @@ def pretend_submitted(
             },
         )
     return list(urls)
+
+
+@contextmanager
+def agents(
+    count: int, module: str = "benchmarks.agents"
+) -> Iterator[tuple["subprocess.Popen[bytes]", dict[str, str]]]:
+    """A process of `module` with `count` agents, and their URLs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def tick_context(
+    defs: dg.Definitions, instance: dg.DagsterInstance, cursor: str | None
+) -> Iterator[dg.SensorEvaluationContext]:
+    """What a sensor of `defs` is evaluated with, its resources made: the daemon makes them before
+    it calls the sensor."""
+    with dg.build_sensor_context(
+        instance=instance, cursor=cursor, definitions=defs, resources=defs.resources
+    ) as context:
+        context.resources  # noqa: B018
+        yield context

@@ -9,14 +9,9 @@ The connections to the agents are closed before each tick, as a minute between t
 clock of this process is set a minute forward for each.
 """
 
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +20,7 @@ from unittest.mock import patch
 import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
-from benchmarks.pretended import pretend_submitted
+from benchmarks.pretended import agents, pretend_submitted, tick_context
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
 from dagster_sparkscale.clusters.agents.http import shared_connections
 from dagster_sparkscale.declare.drift import declared
@@ -47,11 +42,11 @@ def _measure(streams: int, goal: float) -> Figure:
     clock = Clock()
     with (
         tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
-        agents(streams) as (pid, urls),
+        agents(streams) as (process, urls),
         patch("time.time", clock),
     ):
         folder = Path(name)
-        names = pretend_submitted(folder / "spark", urls, pid, declared(stream_of("any")))
+        names = pretend_submitted(folder / "spark", urls, process.pid, declared(stream_of("any")))
         cluster = StandaloneCluster(
             master="spark://127.0.0.1:7077", state_dir=str(folder / "spark")
         )
@@ -102,7 +97,7 @@ def stream_of(name: str) -> StructuredStream:
     )
 
 
-_MINUTE = Minute(
+MINUTE = Minute(
     at=1_800_000_000,
     state="running",
     epoch=1,
@@ -129,18 +124,12 @@ class Tick:
         (folder / "home").mkdir()
         self._instance = dg.DagsterInstance.local_temp(str(folder / "home"))
         self._cursor: str | None = None
-        self._observations = [dg.AssetObservation(name, metadata=asdict(_MINUTE)) for name in names]
+        self._observations = [dg.AssetObservation(name, metadata=asdict(MINUTE)) for name in names]
 
     def ours(self) -> tuple[float, float, int]:
         """Seconds of the whole tick and of its evaluation, and how many events it stored."""
         shared_connections().close()
-        with dg.build_sensor_context(
-            instance=self._instance,
-            cursor=self._cursor,
-            definitions=self._defs,
-            resources=self._defs.resources,
-        ) as context:
-            context.resources  # noqa: B018 - the daemon makes them before it calls the sensor
+        with tick_context(self._defs, self._instance, self._cursor) as context:
             begun = time.perf_counter()
             result: Any = self._sensor.evaluate_tick(context)
             evaluated = time.perf_counter()
@@ -157,20 +146,3 @@ class Tick:
         for event in self._observations:
             self._instance.report_runless_asset_event(event)
         return time.perf_counter() - begun
-
-
-@contextmanager
-def agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
-    """The pid of a process with `count` agents, and their URLs."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.agents", str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        yield process.pid, json.loads(process.stdout.readline())
-    finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()

@@ -1,11 +1,12 @@
 """What a change of state partitions costs, above Spark's bare call.
 
 A stream keeps 1, 5 or 10 million keys in 4 or 8 partitions, on two executors of one core. Ours: a
-run of `reconfigure_state`, from its request until it has succeeded: the driver is stopped and the
-next one started, the state read twice and rewritten, and the query's first batch awaited. Peer:
-Spark's `repartition` on a copy of the same checkpoint, the call alone, by a driver with the same
-executors. Then the seconds between the last batch before the change and the first one after it,
-while files come all the time.
+run of `reconfigure_state`, from its request until it has succeeded: the state is read while the
+query runs, the query is ended, its state read, rewritten and read again, the query started again in
+the same driver, and its first batch awaited. Peer: Spark's `repartition` on a copy of the same
+checkpoint, the call alone, by a new driver with the same executors. Then the seconds between the
+last batch before the change and the first one after it, while files come all the time: for a change
+in place, and for one beside the stream.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +33,27 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dev.dagster_ui import AT_ONCE
 
-SIZES = (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 2))
-"""Name, keys, and pairs that are measured."""
+SIZES = tuple(
+    size
+    for size in (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 2))
+    if size[0] in os.environ.get("STATE_SIZES", "1m,5m,10m").split(",")
+)
+"""Name, keys, and pairs that are measured; `STATE_SIZES=1m` measures the first alone."""
+IN_PLACE, BESIDE = "in place", "beside the stream"
+WAYS = tuple(
+    way for way in (IN_PLACE, BESIDE) if way in os.environ.get("STATE_WAYS", f"{IN_PLACE},{BESIDE}")
+)
+"""`STATE_WAYS="beside the stream"` measures the second alone."""
+SETTLED = {IN_PLACE: 2, BESIDE: 12}
+"""Batches before a change: beside a stream that has nothing to spare nothing is done, and the first
+ones after a start take long."""
 _DEADLINE = 1800.0
 BENCH = Requester("bench")
 
 
 def measure() -> list[Figure]:
     figures: list[Figure] = []
-    still: list[tuple[float, float]] = []
+    cuts: dict[str, list[float]] = {}
     for name, keys, pairs in SIZES:
         with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as place:
             folder = Path(place)
@@ -47,45 +61,59 @@ def measure() -> list[Figure]:
             (folder / "home" / "dagster.yaml").write_text(AT_ONCE)
             os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder)
             os.environ["SPARKSCALE_BENCH_KEYS"] = str(keys)
-            with webserver(folder, "benchmarks.state_location") as launch:
-                instance = dg.DagsterInstance.from_config(str(folder / "home"))
-                figure, stood = _measure(name, folder, pairs, launch, instance)
-                figures.append(figure)
-                still += stood
-    return [
-        *figures,
-        paired_ratio(
-            "state_still",
-            [ours for ours, _ in still],
-            [bare for _, bare in still],
-            goal=1.3,
-            detail={
-                "ours": "last batch before the change -> first batch after it",
-                "theirs": "Spark's repartition, the call alone",
-                "keys": [name for name, _, pairs in SIZES for _ in range(pairs)],
-            },
-        ),
-    ]
+            measured = {}
+            for way in WAYS:
+                os.environ["SPARKSCALE_BENCH_WAY"] = way
+                with webserver(folder, "benchmarks.state_location") as launch:
+                    instance = dg.DagsterInstance.from_config(str(folder / "home"))
+                    measured[way] = _measure(way, folder, pairs, launch, instance)
+            figures += _figures(name, measured)
+            if BESIDE in measured:
+                cuts[name] = measured[BESIDE].still
+    if {"1m", "10m"} <= cuts.keys():
+        figures.append(
+            paired_ratio(
+                "state_cut_growth",
+                *(cuts[each][: min(map(len, cuts.values()))] for each in ("10m", "1m")),
+                goal=1.5,
+                detail={
+                    "ours": "the standstill with 10 million keys, beside the stream",
+                    "theirs": "with 1 million",
+                },
+            )
+        )
+    return figures
+
+
+@dataclass
+class Measured:
+    """What the changes of one way came to, in seconds, pair by pair."""
+
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    still: list[float] = field(default_factory=list)
+    shares: list[dict[str, float]] = field(default_factory=list)
+    memory: list[dict[str, int]] = field(default_factory=list)
 
 
 def _measure(
-    name: str, folder: Path, pairs: int, launch: Launch, instance: dg.DagsterInstance
-) -> tuple[Figure, list[tuple[float, float]]]:
+    way: str, folder: Path, pairs: int, launch: Launch, instance: dg.DagsterInstance
+) -> Measured:
     from benchmarks import state_location
 
     here = importlib.reload(state_location)  # each size has a folder of its own
     cluster = here.cluster()
-    ours, theirs, still, shares, memory = [], [], [], [], []
+    came = Measured()
     try:
         reconcile(cluster, here.KEYS, BENCH, Start(start_wait=_DEADLINE))
         _batches(folder, more_than=0)
         for pair in range(pairs):
             target = (8, 4)[pair % 2]
             _stop(cluster, "keys")
-            theirs.append(_bare(cluster, here, folder, target))
+            came.theirs.append(_bare(cluster, here, folder, target))
             reconcile(cluster, here.KEYS, BENCH, Start(start_wait=_DEADLINE))
             with _fed(folder), _watched(cluster, "keys") as peak:
-                _batches(folder, more_than=len(_done(folder)) + 2)
+                _batches(folder, more_than=len(_done(folder)) + SETTLED[way])
                 config = {"stream": "keys", "partitions": target}
                 run = launch(
                     "reconfigure_state", {"ops": {"reconfigure_state": {"config": config}}}
@@ -93,30 +121,69 @@ def _measure(
                 record = ended(instance, run)
                 _batches(folder, more_than=len(_done(folder)) + 1)
             began, over = record.create_timestamp.timestamp(), record.end_time
-            ours.append(over - began)
-            still.append((_longest_pause(folder, began, over), theirs[-1]))
+            came.ours.append(over - began)
+            came.still.append(_longest_pause(folder, began, over))
             driver = cluster.find("keys")
             assert driver is not None
             (report,) = cluster.status(driver, window=0).state_changes
-            assert report.outcome == "changed", report
-            shares.append(dict(report.seconds or {}))
-            memory.append(peak)
+            assert (report.outcome, report.way) == ("changed", way), report
+            came.shares.append(dict(report.seconds or {}))
+            came.memory.append(peak)
     finally:
         cluster.shutdown(force=True)
-    figure = paired_ratio(
-        f"state_run_{name}",
-        ours,
-        theirs,
-        goal=1.5,
-        detail={
-            "ours": "run requested -> succeeded, with two fingerprints and a restart",
-            "theirs": "Spark's repartition, the call alone",
-            "seconds_of_steps": shares,
-            "stood_still_seconds": [round(seconds, 2) for seconds, _ in still],
-            "peak_mb": memory,
-        },
-    )
-    return figure, still
+    return came
+
+
+def _figures(name: str, measured: dict[str, Measured]) -> list[Figure]:
+    figures = []
+    if IN_PLACE in measured:
+        figures += _in_place(name, measured[IN_PLACE])
+    if BESIDE in measured:
+        came = measured[BESIDE]
+        figures.append(
+            paired_ratio(
+                f"state_cut_{name}",
+                came.still,
+                came.theirs,
+                goal=0.35,
+                detail={
+                    "ours": "last batch before the change -> first batch after it, beside the "
+                    "stream",
+                    "theirs": "Spark's repartition, the call alone",
+                    "seconds_of_runs": came.ours,
+                    "seconds_of_steps": came.shares,
+                    "peak_mb": came.memory,
+                },
+            )
+        )
+    return figures
+
+
+def _in_place(name: str, came: Measured) -> list[Figure]:
+    return [
+        paired_ratio(
+            f"state_run_{name}",
+            came.ours,
+            came.theirs,
+            goal=1.5,
+            detail={
+                "ours": "run requested -> succeeded, with what is read while the stream runs",
+                "theirs": "Spark's repartition, the call alone",
+                "seconds_of_steps": came.shares,
+                "peak_mb": came.memory,
+            },
+        ),
+        paired_ratio(
+            f"state_still_{name}",
+            came.still,
+            came.theirs,
+            goal=1.3,
+            detail={
+                "ours": "last batch before the change -> first batch after it",
+                "theirs": "Spark's repartition, the call alone",
+            },
+        ),
+    ]
 
 
 def _bare(cluster: ClusterManager, here: Any, folder: Path, partitions: int) -> float:

@@ -9,6 +9,7 @@ from dagster_sparkscale import LocalCluster, State, StructuredStream, build_defs
 from dev.runs import MARK
 
 FOLDER = Path(os.environ["SPARKSCALE_BENCH_FOLDER"])
+WAY = os.environ.get("SPARKSCALE_BENCH_WAY", "in place")
 COUNT = os.environ["SPARKSCALE_BENCH_KEYS"]
 GROUPS = 16
 PROGRAMS = Path(__file__).parent / "programs"
@@ -45,7 +46,12 @@ def cluster() -> LocalCluster:
 
 KEYS = stream(
     *("keys", "keys.py", str(FOLDER / "data"), COUNT),
-    state=State(key_groups=GROUPS, partitions=4, within="1h"),
+    state=State(
+        key_groups=GROUPS,
+        partitions=4,
+        within="1h",
+        beside_rows=0 if WAY == "beside the stream" else 10**12,
+    ),
 )
 
 defs: dg.Definitions = build_defs([KEYS], cluster(), autoscaler_running=False)

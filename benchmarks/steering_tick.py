@@ -10,8 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.figures import Figure, paired_ratio
-from benchmarks.pretended import pretend_submitted
-from benchmarks.sensor_tick import Clock, Tick, agents, stream_of
+from benchmarks.pretended import agents, pretend_submitted
+from benchmarks.sensor_tick import Clock, Tick, stream_of
 from dagster_sparkscale import StandaloneCluster
 from dagster_sparkscale.clusters.records.leases import steer
 from dagster_sparkscale.clusters.records.steering import Steered, with_entry
@@ -25,11 +25,11 @@ def measure() -> list[Figure]:
     clock = Clock()
     with (
         tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
-        agents(STREAMS) as (pid, urls),
+        agents(STREAMS) as (process, urls),
         patch("time.time", clock),
     ):
         steered, plain = (
-            _tick(Path(name) / each, pid, urls, steer_it=each == "steered")
+            _tick(Path(name) / each, process.pid, urls, steer_it=each == "steered")
             for each in ("steered", "plain")
         )
         ours: list[float] = []

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.driver.receivers.count import receiver_checkpoint as receiver_checkpoint
     from dagster_sparkscale.driver.receivers.count import receiver_count as receiver_count
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
+    from dagster_sparkscale.observe.history import each_minute as each_minute
     from dagster_sparkscale.observe.history import history as history
     from dagster_sparkscale.observe.minutes import Minute as Minute
     from dagster_sparkscale.version import __version__ as __version__
@@ -112,6 +113,7 @@ _HOMES = {
     "__version__": "version",
     "alert_sensor": "watch.alerts.sensor",
     "build_defs": "definitions",
+    "each_minute": "observe.history",
     "history": "observe.history",
     "receiver_checkpoint": "driver.receivers.count",
     "receiver_count": "driver.receivers.count",

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -33,6 +33,31 @@ class DaemonCall(threading.Thread, Generic[T]):
         """The result of the call, or the error that explains why there is none after `seconds`."""
         self.join(max(0.0, seconds))
         return self._came[0] if self._came else NoAnswer(f"no answer within {seconds:g} s")
+
+
+class Calls:
+    """Calls that may hang, of several kinds. While one hangs, no other of its kind begins: their
+    threads would be more and more. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._late: dict[str, list[DaemonCall[Any]]] = {}
+        """The calls of each kind that have not ended in time, when that was last looked at."""
+
+    def within(self, kind: str, act: Callable[[], T], seconds: float) -> T | Exception:
+        """The result of `act` within `seconds`, or the error that explains why there is none."""
+        with self._lock:
+            # Several may have begun at once, before it was known that one hangs.
+            late = [call for call in self._late.pop(kind, ()) if call.is_alive()]
+            if late:
+                self._late[kind] = late
+                return NoAnswer("no answer yet to what was asked before")
+        call = DaemonCall(act, f"sparkscale-{kind}")
+        came = call.within(seconds)
+        if call.is_alive():
+            with self._lock:
+                self._late.setdefault(kind, []).append(call)
+        return came
 
 
 def in_time(look: Callable[[], T], seconds: float) -> T | Exception:

@@ -20,7 +20,7 @@ from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
-from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
+from dagster_sparkscale.declare.fields import check_cluster_key, check_shards, check_switch
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
@@ -31,7 +31,7 @@ from dagster_sparkscale.private_dagster import register_library
 from dagster_sparkscale.version import __version__
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet.events import fleet_asset, fleet_key
-from dagster_sparkscale.watch.sensor import autoscale_sensor
+from dagster_sparkscale.watch.sensor import autoscale_sensors
 
 register_library("dagster-sparkscale", __version__)
 
@@ -62,6 +62,7 @@ def build_defs(
     run_tags: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
     backtest: Backtest | None = None,
+    shards: int = 1,
 ) -> dg.Definitions:
     """Assets, health checks, jobs and the autoscaler of `streams` on `cluster`.
 
@@ -79,6 +80,8 @@ def build_defs(
         budget: the cores that the streams may have together, and groups of them. None: as many as
             the cluster has.
         backtest: when the streams are backtested by themselves. None: only by hand.
+        shards: the sensors that evaluate the streams, each a part of them: one for each 1000
+            streams is enough. It may be changed at any time.
 
     Raises:
         DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
@@ -92,7 +95,8 @@ def build_defs(
     _validate_tags(run_tags)
     if budget is not None:
         check_budget(budget, streams)
-    known = Streams(streams, cluster_key, run_tags, budget)
+    check_shards(shards)
+    known = Streams(streams, cluster_key, run_tags, budget, shards)
     tried = backtest_job(known)
     backtests = [] if backtest is None else [backtest_schedule(known, tried, backtest)]
     operations = Operations(known, all_operations())
@@ -102,13 +106,11 @@ def build_defs(
         asset_checks=[health_checks(known, stream, CAPABILITIES) for stream in known],
         jobs=[*operations.jobs.values(), *remedy_jobs(known), tried],
         schedules=[*CAPABILITIES.schedules(known, operations), *backtests],
-        sensors=[
-            autoscale_sensor(
-                *(known, operations, CAPABILITIES),
-                default_status=status.RUNNING if autoscaler_running else status.STOPPED,
-                budget=budget,
-            )
-        ],
+        sensors=autoscale_sensors(
+            *(known, operations, CAPABILITIES),
+            default_status=status.RUNNING if autoscaler_running else status.STOPPED,
+            budget=budget,
+        ),
         resources={cluster_key: cluster},
     )
 

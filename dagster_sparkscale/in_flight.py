@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.leases import is_held
 from dagster_sparkscale.clusters.records.overtaking import STEER
+from dagster_sparkscale.deadlines import Calls, NoAnswer
 from dagster_sparkscale.names import CLUSTER_TAG, EXPIRES_TAG, OPERATION_TAG, STREAM_TAG
 
 BEGINS = 300.0
@@ -22,6 +23,10 @@ it does under the lease, where each looks again."""
 FOLLOWS = 300.0
 """Seconds after its beginning for which a run counts as in flight though nobody holds its stream:
 it follows what it has asked for, such as executors. Its process may have died."""
+ASKING = 3.0
+"""Seconds for asking who holds a stream: a state folder whose server is gone never answers, and a
+tick must end."""
+_CALLS = Calls()
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,15 @@ def in_flight(
             continue
         if stream is None or (stream in found and found[stream].bars_recovery):
             continue
-        if (bars := _in_flight(record, stream, cluster, now)) is not None:
+        bars = _in_flight(record, stream, cluster_key, cluster, now)
+        if bars is not None:
             operation = run.tags.get(OPERATION_TAG, "operation")
             found[stream] = InFlight(f"{operation} run {run.run_id[:8]}", bars)
     return found
 
 
 def _in_flight(
-    record: dg.RunRecord, stream: str, cluster: ClusterManager, now: float
+    record: dg.RunRecord, stream: str, cluster_key: str, cluster: ClusterManager, now: float
 ) -> bool | None:
     """Whether a run that is in flight bars recovery; None: it is not in flight."""
     run, made = record.dagster_run, record.create_timestamp.timestamp()
@@ -88,10 +94,9 @@ def _in_flight(
     age = now - (record.start_time or made)
     if age < TAKES_LEASE:
         return True
-    try:
-        held = is_held(cluster.store(), stream, now)
-    except ClusterError:
-        held = True  # that can't be told; nor could anything be done
-    if held:
+    held = _CALLS.within(cluster_key, lambda: is_held(cluster.store(), stream, now), ASKING)
+    if isinstance(held, Exception) and not isinstance(held, ClusterError | NoAnswer):
+        raise held
+    if held:  # or that can't be told; nor could anything be done
         return True
     return False if age < FOLLOWS else None

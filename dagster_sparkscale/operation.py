@@ -19,7 +19,13 @@ from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.markdown import ARROW, shortened
-from dagster_sparkscale.names import CLUSTER_TAG, EPOCH_TAG, OPERATION_TAG, STREAM_TAG
+from dagster_sparkscale.names import (
+    CLUSTER_TAG,
+    EPOCH_TAG,
+    OPERATION_TAG,
+    STREAM_TAG,
+    autoscaler,
+)
 
 STALE_AFTER = 180.0
 """Seconds after which the run of a decision is too late: what it was decided on is not so any more,
@@ -40,6 +46,7 @@ class Streams:
         cluster_key: str,
         run_tags: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
+        shards: int = 1,
     ) -> None:
         self.cluster_key = cluster_key
         self.budget = budget
@@ -48,9 +55,16 @@ class Streams:
         """Tags of the runs of its jobs, besides its own."""
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
         self.Name = choice(*self.by_name)
+        self.shards = shards
+        """The sensors that evaluate them."""
 
     def __iter__(self) -> Iterator[Stream]:
         return iter(self.by_name.values())
+
+    @property
+    def autoscalers(self) -> list[str]:
+        """The names of the sensors that evaluate them, the leading one first."""
+        return [autoscaler(self.cluster_key, shard) for shard in range(self.shards)]
 
     def cluster(self, context: Any) -> ClusterManager:
         """The cluster manager among the resources of a run, sensor or check."""
@@ -145,14 +159,20 @@ class Report:
     """The report's values, in types of JSON; None: not measured."""
     failed: bool = False
     """Whether it is not as it was to be: the run tells its story, and fails with the line."""
+    reading: bool = False
+    """Whether nothing was to be changed: it is not among what happened to the stream."""
     notes: Sequence[str] | None = None
     """What else a person should know: a warning each, and an entry of the story. None: it has no
     such entry."""
+    outcome: str | None = None
+    """What the run's row says it came to, where that is shorter than the line; None: the line."""
 
     def story_of(self, config: OperationConfig) -> dict[str, Any]:
         """The story with what that of each operation has."""
         notes = {} if self.notes is None else {"notes": joined(self.notes)}
-        return {"reason": config.reason, **self.story, **notes}
+        # The tag of the run says so too, but an event may be read without its run.
+        reading = {"reading": True} if self.reading else {}
+        return {"reason": config.reason, **self.story, **notes, **reading}
 
 
 def joined(notes: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from dagster_sparkscale.names import (
     EXPIRES_TAG,
     OPERATION_TAG,
     OUTCOME_TAG,
+    READING_TAG,
     REMEDY,
     STORY,
     STREAM_TAG,
@@ -226,7 +227,7 @@ def _publish(
     for note in report.notes or ():
         context.log.warning(note)
     context.log.info(report.line)
-    note_outcome(context, report.line)
+    note_outcome(context, report.outcome or report.line, report.reading)
     context.log_event(
         dg.AssetObservation(
             asset_key=asset,
@@ -298,7 +299,10 @@ def as_operation(
     if not several and run.tags.get(STREAM_TAG) != stream:
         context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
     if OUTCOME_TAG in run.tags:  # of the run that it repeats
-        context.instance.add_run_tags(run.run_id, {OUTCOME_TAG: "in progress"})
+        anew = {OUTCOME_TAG: "in progress"}
+        if READING_TAG in run.tags:
+            anew[READING_TAG] = "false"
+        context.instance.add_run_tags(run.run_id, anew)
     try:
         yield Requester(
             f"{name} run {run.run_id[:8]}",
@@ -315,9 +319,18 @@ def as_operation(
         raise failure(str(error)) from None
 
 
-def note_outcome(context: dg.OpExecutionContext | dg.AssetExecutionContext, line: str) -> None:
-    """Tag the run with what it came to, in short: the list of runs shows tags, and no events."""
-    context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: in_short(line)})
+def note_outcome(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, line: str, reading: bool = False
+) -> None:
+    """Tag the run with what it came to, in short: the list of runs shows tags, and no events.
+
+    Args:
+        reading: whether it was to change nothing.
+    """
+    tags = {OUTCOME_TAG: in_short(line)}
+    if reading:
+        tags[READING_TAG] = "true"
+    context.instance.add_run_tags(context.run.run_id, tags)
 
 
 def failure(text: str) -> dg.Failure:

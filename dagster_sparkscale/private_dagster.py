@@ -78,6 +78,22 @@ def code_location(context: Any) -> str | None:
     return _location(getattr(context, "code_location_origin", None))
 
 
+def sensor_cursors(instance: dg.DagsterInstance, location: str | None) -> Mapping[str, str]:
+    """The cursors of a code location's sensors, by their names, also of sensors that it has no
+    more; empty where Dagster does not say."""
+    try:
+        if instance.schedule_storage is None:  # of a test
+            return {}
+        return {
+            state.instigator_name: cursor
+            for state in instance.all_instigator_state()
+            if (cursor := getattr(state.instigator_data, "cursor", None))
+            and _location(state.origin.repository_origin.code_location_origin) == location
+        }
+    except _GONE:
+        return {}
+
+
 def code_location_of(run: dg.DagsterRun) -> str | None:
     """The name of the code location that a run belongs to; None: it has none."""
     found = _location(getattr(run, "remote_job_origin", None))

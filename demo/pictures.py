@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Error
 
+from dagster_sparkscale.names import STREAM_TAG
 from dagster_sparkscale.watch.fleet.verdict import OF_RUNNING
 from dev.browser import Browser
 from dev.pages import Pages, pages
@@ -88,8 +89,8 @@ def _stream(seen: Pages, stream: str) -> None:
     shown["last hours"].locator("img").evaluate("image => image.decode()")
     _check("what happened" in shown, "nothing has happened")
     told = shown["what happened"].inner_text()
-    _check("scale to" in told, f"no decision to scale among {told!r}")
-    _check(shown["what happened"].get_by_role("link").count() > 0, "no decision links to its run")
+    _check("executors in" in told, f"no rescale among {told!r}")
+    _check(shown["what happened"].get_by_role("link").count() > 0, "nothing leads to the runs")
     _check(not (wide := seen.too_wide()), f"the metadata are wider than their place: {wide}")
 
 
@@ -102,8 +103,7 @@ def _fleet(seen: Pages, streams: Sequence[str]) -> None:
 
 
 def _rescale(seen: Pages, stream: str) -> None:
-    """By the link of a decision to its run, as a person comes there."""
-    seen.overview(stream)["what happened"].get_by_role("link").first.click()
+    seen.open(f"/runs?q[0]=tag:{STREAM_TAG}={stream}&q[1]=job:rescale")
     seen.open_run(seen.runs()[0])
     seen.see("rescale", "executors", "Success")
 

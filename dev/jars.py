@@ -54,6 +54,17 @@ def install(lock: Path, folder: Path) -> Path:
     return once(folder, [lock], fill)
 
 
+def listed(lock: Path, folder: Path) -> str:
+    """The jars that a lock file names as the setting `spark.jars` takes them, installed in `folder`
+    first where need be.
+
+    Raises:
+        InstallFailed: one can't be had.
+    """
+    there = install(lock, folder)
+    return ",".join(str(there / jar.file) for jar in wanted(lock))
+
+
 def _fetch(jars: list[Jar], folder: Path) -> None:
     module, settings = folder / "ivy.xml", folder / "ivysettings.xml"
     module.write_text("\n".join(_module(jars)))

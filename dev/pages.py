@@ -59,7 +59,8 @@ class Pages:
         }
         for value in values.values():
             # What renders Markdown is loaded when it is first needed.
-            value.filter(has_text=re.compile(r"\S")).wait_for()
+            drawn = value.filter(has=self._page.locator("img"))
+            value.filter(has_text=re.compile(r"\S")).or_(drawn).wait_for()
         return values
 
     def too_wide(self) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONG_TO_BRING_UP = ("kubernetes", "yarn", "hdfs")
+LONG_TO_BRING_UP = ("kubernetes", "yarn", "hdfs", "databases")
 RIGS = (*LONG_TO_BRING_UP, "kafka", "browser")
 """Markers of tests that need more than Spark and Dagster."""
 ALL = "SPARKSCALE_TESTS_ALL"
@@ -56,6 +56,7 @@ _LONGEST_FIRST = (
     "tests/driver/state/test_file_sink.py",
     "tests/driver/state/test_cut_off.py",
     "tests/driver/state/test_on_hdfs.py",
+    "tests/driver/state/test_on_s3.py",
     "tests/e2e/test_faults.py",
     "tests/ui/test_pages.py",
     "tests/e2e/test_restart.py",

@@ -17,7 +17,7 @@ from sensors import alerts as alerts_module
 from sensors.caught_up import BEHIND, CAUGHT_UP, STREAM, Cursor, follow, visit_reports
 from tests.observe.stored import store
 
-NOON = int(time.time()) - 3000
+NOON = int(time.time()) - 600
 """Of today: the sensor goes by the clock."""
 
 

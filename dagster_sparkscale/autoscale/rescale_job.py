@@ -49,10 +49,12 @@ def _carry_out(run: Run[RescaleConfig]) -> Report:
         config.not_again_seconds or 0.0,
     )
     story = rescale(run.cluster, run.stream, request, run.requester)
-    line = (
-        f"{story.registered_before} -> {story.registered_after} executors, target "
-        f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"
-    )
+    after = "?" if story.registered_after is None else story.registered_after
+    line = f"{story.registered_before} -> {after} executors"
+    if story.ending == "reached":
+        line += f" in {story.seconds or 0:.1f} s"
+    else:
+        line += f", target {story.target}: {story.ending} after {story.seconds or 0:.1f} s"
     if story.receivers_before:
         line += f"; receivers {story.spread_after or 'not known'}"
     if told := "; ".join(map(in_words, story.relaunches)):

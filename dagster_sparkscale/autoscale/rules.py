@@ -192,9 +192,9 @@ def _overloaded_by_planning(case: Case) -> Hold | None:
         return None
     worst = case.overloads[0]
     return Hold(
-        f"{_measured(worst)} is at or above {case.scale_up_ratio:g}, but the driver "
-        f"spends {worst.planning:.2f} of it on finding offsets, planning and the query's logs, "
-        "and more executors would not take that over"
+        f"{_measured(worst)} is at or above {case.scale_up_ratio:g}, but "
+        f"{worst.planning:.2f} of that R is the driver's time for finding offsets, planning and "
+        "the query's logs, and more executors would not take that over"
     )
 
 

@@ -91,20 +91,20 @@ def _ratio_on(target: int, bounds: Bounds, seen: Evaluation) -> float:
 def outstanding(seen: Evaluation) -> str:
     if seen.staying == seen.requested and not seen.removing:
         return ""
-    leaving = f", {seen.removing} more are leaving" if seen.removing else ""
+    leaving = f", {seen.removing} more leaving" if seen.removing else ""
     return f"; {seen.staying} of {seen.requested} have registered{leaving}"
 
 
 def _present(seen: Evaluation) -> str:
     if not seen.removing:
-        return f"{seen.registered} have registered"
-    return f"{seen.registered} have registered, of which {seen.removing} are leaving"
+        return f"{seen.registered} registered so far"
+    return f"{seen.registered} registered so far, of which {seen.removing} leaving"
 
 
 def _counted(seen: Evaluation) -> str:
     if not seen.removing:
         return f"{seen.registered} registered"
-    return f"{seen.registered} registered, of which {seen.removing} are leaving"
+    return f"{seen.registered} registered, of which {seen.removing} leaving"
 
 
 def between(bounds: Bounds) -> str:

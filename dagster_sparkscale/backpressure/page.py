@@ -16,7 +16,7 @@ _BY = {
     "max_rate": "max_rate",
     "set": "set",
     "start": "to begin with",
-    "nobody": DASH,
+    "nobody": "",
 }
 _ESTIMATED = ("estimator", "max_rate")
 
@@ -49,7 +49,7 @@ def of_sources(status: Status | None) -> str:
     below = ""
     if lowest is not None:
         below = "\n\n" + fitted(f"{lowest.source}: {lowest.reason}", _REASON)
-    head = "source|limit (records/s)|by|estimate|heeded|took (records/s)"
+    head = "source|limit (records/s)|took (records/s)"
     return fitting(head, lines, "sources", INLINE - len(below)) + below
 
 
@@ -68,12 +68,16 @@ def _in_force(limit: LimitInForce) -> str:
 
 
 def _line(limit: Limit, query: Query | None) -> str:
-    taken = DASH if limit.taken is None else ("yes" if limit.taken else "**no**")
     rate = "none" if limit.rate is None else _number(limit.rate)
-    return (
-        f"|{fitted(limit.source, _NAME)} |{rate}|{_BY.get(limit.by, fitted(limit.by, 20))}|"
-        f"{_number(limit.estimate)}|{taken}|{_took(limit, query)}|"
-    )
+    if by := _BY.get(limit.by, fitted(limit.by, 20)):
+        rate += f", {by}"
+    # That of an estimator is the estimate.
+    if limit.estimate is not None and limit.by != "estimator":
+        rate += f", estimate {_number(limit.estimate)}"
+    took = _took(limit, query)
+    if limit.taken is not None:
+        took += ", heeded" if limit.taken else ", **not heeded**"
+    return f"|{fitted(limit.source, _NAME)} |{rate} |{took} |"
 
 
 def _took(limit: Limit, query: Query | None) -> str:

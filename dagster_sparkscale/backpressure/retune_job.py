@@ -101,15 +101,18 @@ def _carry_out(run: Run[RetuneConfig]) -> Report:
     change = looked.change
     for note in looked.notes:
         requester.tell(note)
+    # What a schedule finds is its advice.
+    reading = config.dry_run and not requester.decided
     if change is None:
-        found = _found(looked, config.dry_run)
-        return Report(f"nothing to do: {looked.why_not}", {**found, "ending": "nothing to do"})
+        found = {**_found(looked, config.dry_run), "ending": "nothing to do"}
+        return Report(f"nothing to do: {looked.why_not}", found, reading=reading)
     for each in change.recommended:
         requester.tell(str(each))
     if config.dry_run:
         return Report(
             f"would change {change.in_short}, {_PLANNED[change.how]}; nothing was changed",
             {**_found(looked, True), "ending": "dry run", "how": change.how},
+            reading=reading,
         )
     story = retune(cluster, stream, looked, requester, now=now)
     ending = _ENDINGS[story.how]

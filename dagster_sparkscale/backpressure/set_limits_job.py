@@ -62,6 +62,7 @@ def _carry_out(run: Run[SetLimitsConfig]) -> Report:
             "read_at_a_start": read_once,
             "epoch": story.driver.epoch,
         },
+        reading=not request.changes,
         notes=story.notes,
     )
 

@@ -133,7 +133,8 @@ def _stretch(minutes: Sequence[Minute], workload: Workload, maximum: int | None)
     if steps < LEAST:
         return None
     counts = [_at(knots, began_at + step * interval) for step in range(steps + 1)]
-    rates = tuple((after - before) / interval for before, after in pairwise(counts))
+    # Not below 0, as digits that are lost in sums of a whole history would have it.
+    rates = tuple(max(0.0, after - before) / interval for before, after in pairwise(counts))
     doubtful = frozenset(minute.at for minute in minutes if _is_doubtful(minute, interval, maximum))
     return Stretch(began_at, Load("recorded", interval, rates), tuple(minutes), doubtful)
 

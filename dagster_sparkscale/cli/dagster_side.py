@@ -2,7 +2,10 @@
 watched."""
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,15 @@ from dagster_sparkscale.cli.private_dagster import (
     RepositorySelector,
     SensorInstigatorData,
     TickStatus,
+    hours_from_utc,
 )
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.durations import span
-from dagster_sparkscale.names import scoped
+from dagster_sparkscale.names import is_autoscaler
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.fleet.events import fleet_key
+from dagster_sparkscale.watch.memory import Memory, StreamMemory
+from dagster_sparkscale.watch.spills import Spills
 
 LATE = 300.0
 """Seconds without a tick after which a sensor is not at work; one comes every minute."""
@@ -30,6 +36,9 @@ SILENT = 120.0
 """Seconds without a heartbeat after which the process of the daemons is gone: each of its threads
 writes one every 30. Of a single thread Dagster says so after half an hour only, as it may be busy.
 """
+LEAST_THREADS = 5
+"""Threads for sensors where dagster.yaml does not say how many, on a machine with one processor."""
+_BY_MACHINE = f"{LEAST_THREADS} threads or more, by the processors of the daemon's machine"
 _SAMPLE = "see the sample dagster.yaml"
 _RUN_IT = (
     "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no stream is "
@@ -59,17 +68,28 @@ def home() -> Condition:
     return Condition("DAGSTER_HOME", home)
 
 
-def of_sensor(
+def of_sensors(
     instance: dg.DagsterInstance, deployed: Deployed, now: float, *, at_once: bool = True
-) -> Condition:
-    """The autoscaler of a cluster: whether it is switched on, and ticks.
+) -> Iterator[Condition]:
+    """The sensors that evaluate the streams of a cluster: whether each is switched on, and ticks.
 
     Args:
         now: seconds since the epoch.
         at_once: whether it is wrong by one tick that failed, and not only when none of the last
             `LATE` seconds was in order: one fails each time its code location is loaded anew.
     """
-    name, state = _sensor(instance, deployed)
+    for name, state in _sensors(instance, deployed).items():
+        yield _of_sensor(instance, deployed, name, state, now, at_once)
+
+
+def _of_sensor(
+    instance: dg.DagsterInstance,
+    deployed: Deployed,
+    name: str,
+    state: InstigatorState | None,
+    now: float,
+    at_once: bool,
+) -> Condition:
     declared_on = (
         deployed.repository.get_sensor_def(name).default_status is dg.DefaultSensorStatus.RUNNING
     )
@@ -90,34 +110,62 @@ def of_sensor(
     return _ticking(instance, name, state, now, at_once)
 
 
-def _sensor(instance: dg.DagsterInstance, deployed: Deployed) -> tuple[str, InstigatorState | None]:
-    """The name of a cluster's autoscaler, and what is remembered of it; None: nothing yet."""
-    name = scoped("autoscaler", deployed.streams.cluster_key)
+def _sensors(instance: dg.DagsterInstance, deployed: Deployed) -> dict[str, InstigatorState | None]:
+    """The sensors that evaluate the streams of a cluster, by name, and what is remembered of each;
+    None: nothing yet."""
+    known = _states(instance, deployed)
+    return {name: known.get(name) for name in deployed.streams.autoscalers}
+
+
+def _states(instance: dg.DagsterInstance, deployed: Deployed) -> dict[str, InstigatorState]:
+    """What is remembered of each sensor of a code location, by name, also of those that it has no
+    more."""
     selector = RepositorySelector(
         location_name=deployed.location, repository_name=deployed.repository.name
     )
     states = instance.all_instigator_state(
         repository_selector_id=selector.selector_id, instigator_type=InstigatorType.SENSOR
     )
-    return name, next((each for each in states if each.instigator_name == name), None)
+    return {each.instigator_name: each for each in states}
+
+
+def _data(state: InstigatorState | None) -> SensorInstigatorData:
+    """What is remembered of a sensor's ticks; of one that has not ticked, nothing."""
+    data = None if state is None else state.instigator_data
+    return data if isinstance(data, SensorInstigatorData) else SensorInstigatorData()
 
 
 def last_tick(instance: dg.DagsterInstance, deployed: Deployed) -> float | None:
-    """When the autoscaler of a cluster last ticked, seconds since the epoch; None: it has not."""
-    _, state = _sensor(instance, deployed)
-    data = None if state is None else state.instigator_data
-    return data.last_tick_timestamp if isinstance(data, SensorInstigatorData) else None
+    """When the autoscaler of a cluster last ticked, seconds since the epoch, of several sensors the
+    one that did longest ago; None: it has not."""
+    ticks = [_data(state).last_tick_timestamp for state in _sensors(instance, deployed).values()]
+    known = [at for at in ticks if at is not None]
+    return min(known) if len(known) == len(ticks) else None
 
 
 def pending_minutes(
     instance: dg.DagsterInstance, deployed: Deployed
 ) -> dict[str, Sequence[Minute]]:
-    """The minutes that the autoscaler of a cluster has seen and not told Dagster of, by stream."""
-    _, state = _sensor(instance, deployed)
-    data = None if state is None else state.instigator_data
-    if not isinstance(data, SensorInstigatorData):
-        return {}
-    return {name: each.minutes for name, each in Memory.load(data.cursor).streams.items()}
+    """The minutes that the autoscalers of a cluster have seen and not told Dagster of, by stream;
+    also those of a sensor that is no more, until another has taken its streams over."""
+    latest: dict[str, StreamMemory] = {}
+    fleet, owner = fleet_key(deployed.streams.cluster_key), deployed.owner
+    for sensor, state in _states(instance, deployed).items():
+        if not is_autoscaler(sensor, deployed.streams.cluster_key):
+            continue
+        memory = Memory.load(_data(state).cursor)
+        with suppress(Exception):  # those that can't be read back now come with the next event
+            _spills(owner, sensor).restore(memory, instance, fleet, owner, time.time())
+        for name, known in memory.streams.items():
+            if name not in latest or latest[name].last_at < known.last_at:
+                latest[name] = known
+    return {name: known.minutes for name, known in latest.items()}
+
+
+@cache
+def _spills(owner: str, sensor: str) -> Spills:
+    """What is known of a sensor's minutes: whoever shows them live asks again and again."""
+    return Spills()
 
 
 def _ticking(
@@ -133,8 +181,7 @@ def _ticking(
         error = ticks[0].error
         why = error.message.strip() if error else "no reason is known"
         return Condition(name, f"its last tick failed: {why}", "see the tick in the UI")
-    data = state.instigator_data
-    last = data.last_tick_timestamp if isinstance(data, SensorInstigatorData) else None
+    last = _data(state).last_tick_timestamp
     if last is None:
         return Condition(name, "switched on; has not ticked yet")
     if now - last > LATE:
@@ -184,12 +231,39 @@ def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> C
         now: seconds since the epoch.
     """
     daemon = of_daemon(instance, now, of=["SENSOR"])
-    why = daemon if daemon.wrong else of_sensor(instance, deployed, now, at_once=False)
-    return why if why.wrong else None
+    if daemon.wrong:
+        return daemon
+    sensors = of_sensors(instance, deployed, now, at_once=False)
+    return next((each for each in sensors if each.wrong), None)
 
 
-def of_settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
-    """What would be better otherwise in dagster.yaml."""
+def of_storage(instance: dg.DagsterInstance) -> Iterator[Condition]:
+    """Whether times come back from Dagster's storage as they were stored."""
+    kind, winter, summer = hours_from_utc(instance) or ("", 0.0, 0.0)
+    if kind == "postgresql" and (winter or summer):
+        yield Condition(
+            "storage",
+            f"the time zone of the Postgres server is {winter or summer:+g} h from UTC: a run "
+            "seems to have been made that much earlier or later, so that what is on its way is not "
+            "seen, or what has died keeps its stream from recovery",
+            'options: "-c timezone=UTC" in the params of postgres_db in dagster.yaml, or '
+            "`ALTER ROLE ... SET timezone TO 'UTC'`; then start all of Dagster anew",
+        )
+    if kind == "mysql" and winter != summer:
+        yield Condition(
+            "storage",
+            "the MySQL server's clock is put on in spring: in the hour that it leaves out Dagster "
+            "can store no event, and no tick succeeds",
+            "default-time-zone = '+00:00' in the settings of the server",
+        )
+
+
+def of_settings(instance: dg.DagsterInstance, autoscalers: int = 1) -> Iterator[Condition]:
+    """What would be better otherwise in dagster.yaml.
+
+    Args:
+        autoscalers: sensors that evaluate streams, of all clusters and shards together.
+    """
     queue = instance.run_coordinator
     if isinstance(queue, QueuedRunCoordinator) and queue.dequeue_interval_seconds > 1:
         yield _better(
@@ -197,12 +271,7 @@ def of_settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
             f"looked at every {queue.dequeue_interval_seconds} s: a rescale waits that long",
             "dequeue_interval_seconds: 1 in run_queue",
         )
-    if not _of(instance, "sensors").get("use_threads"):
-        yield _better(
-            "sensors",
-            "evaluated one after the other: a slow one holds up the autoscaler",
-            "use_threads: true in sensors",
-        )
+    yield from _of_threads(_of(instance, "sensors"), autoscalers)
     if "sensor" not in _of(instance, "retention"):
         yield _better(
             "retention",
@@ -219,6 +288,36 @@ def of_settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
             f'{what}: a run whose process died stays "started" for ever',
             f"enabled: true{also} in run_monitoring",
         )
+
+
+def sensor_threads(settings: Mapping[str, Any]) -> int:
+    """How many sensors Dagster's daemon evaluates at a time; where `num_workers` is not stated, as
+    many as it does at least: the processors of its machine and four, as Python has it."""
+    if not settings.get("use_threads"):
+        return 1
+    stated: int | None = settings.get("num_workers")
+    return LEAST_THREADS if stated is None else stated
+
+
+def _of_threads(settings: Mapping[str, Any], autoscalers: int) -> Iterator[Condition]:
+    """Whether the autoscalers wait for each other, or for other sensors.
+
+    Args:
+        settings: `sensors` of dagster.yaml.
+    """
+    threads, right = sensor_threads(settings), f"num_workers: {autoscalers + 1} or more in sensors"
+    waiting = f"and {autoscalers} autoscalers are to be evaluated every minute: they wait for each"
+    if not settings.get("use_threads"):
+        if autoscalers <= 1:
+            text = "evaluated one after the other: a slow one holds up the autoscaler"
+            yield _better("sensors", text, "use_threads: true in sensors")
+        else:
+            text = f"use_threads is false: one is evaluated after the other, {waiting} other"
+            yield _better("sensors", text, f"use_threads: true and {right}")
+    elif threads < autoscalers:
+        stated = settings.get("num_workers") is not None
+        text = f"num_workers is {threads}" if stated else f"num_workers is not set: {_BY_MACHINE}"
+        yield _better("sensors", f"{text}, {waiting} other", right)
 
 
 def _of(instance: dg.DagsterInstance, key: str) -> Any:

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
-from dagster_sparkscale.cli.room import waiting, without_room
+from dagster_sparkscale.cli.room import without_room
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
@@ -60,9 +60,11 @@ def _all(where: Target) -> Iterator[Condition]:
         with instance_of_home() as instance:
             try:
                 yield dagster_side.of_daemon(instance, time.time())
-                yield from dagster_side.of_settings(instance)
+                yield from dagster_side.of_storage(instance)
+                autoscalers = sum(len(each.streams.autoscalers) for each in deployed)
+                yield from dagster_side.of_settings(instance, autoscalers)
                 for each in deployed:
-                    yield dagster_side.of_sensor(instance, each, time.time())
+                    yield from dagster_side.of_sensors(instance, each, time.time())
             except Exception as error:  # of whatever database it has
                 why = f"can't be asked: {type(error).__name__}: {error}"
                 yield Condition("Dagster", why, "mend its storage: see dagster.yaml")
@@ -149,7 +151,7 @@ def _of_capacity(
 ) -> Iterator[Condition]:
     """Whether the cluster has room for the executors that are to come, and what is free."""
     room = cluster.capacity()
-    for name, why in without_room(room, streams, waiting(streams, sightings)):
+    for name, why in without_room(room, streams, sightings):
         yield Condition(
             name, f"executors: {why}", "add workers, or declare smaller or fewer executors"
         )

@@ -38,8 +38,9 @@ def explain(where: Target, name: str) -> None:
     stream = deployed.streams.by_name[name]
     with deployed.cluster() as cluster:
         sighting = of_another(look(cluster, stream, timeout=DEADLINE), stream, deployed.owner)
-        missing = waiting([stream], {name: sighting})
-        room = list(without_room(cluster.capacity() if missing else None, [stream], missing))
+        sightings = {name: sighting}
+        asked = cluster.capacity() if waiting([stream], sightings) else None
+        room = list(without_room(asked, [stream], sightings))
     found = assess_or_say_why(stream, sighting, capabilities=CAPABILITIES, now=time.time())
     for title, text in _lines(found, row(found)):
         click.echo(in_a_terminal(f"{title + ':':11} {text}", name))

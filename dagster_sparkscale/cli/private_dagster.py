@@ -57,9 +57,33 @@ __all__ = [
     "capture_interrupts",
     "environ",
     "get_env_var_dict",
+    "hours_from_utc",
     "loaded_repositories",
     "workspace_opts_to_load_target",
 ]
+
+
+_HOURS = {
+    "postgresql": "extract(timezone from timestamptz '{} 12:00Z') / 3600.0",
+    "mysql": "timestampdiff(second, '{} 12:00', from_unixtime({})) / 3600.0",
+}
+"""What each kind of server calls the hours that its clock is ahead of UTC on a day."""
+
+
+def hours_from_utc(instance: dg.DagsterInstance) -> tuple[str, float, float] | None:
+    """The kind of database server that is Dagster's storage, and how many hours its clock is ahead
+    of UTC in January and in July; None: the storage is none, or does not say."""
+    connect = getattr(instance.run_storage, "connect", None)
+    if connect is None:
+        return None
+    with connect() as connection:
+        kind: str = connection.dialect.name
+        if kind not in _HOURS:
+            return None
+        days = (("2026-01-15", 1768478400), ("2026-07-15", 1784116800))
+        asked = ", ".join(_HOURS[kind].format(*day) for day in days)
+        winter, summer = map(float, connection.exec_driver_sql(f"SELECT {asked}").one())
+    return kind, winter, summer
 
 
 def loaded_repositories(pointer: Any) -> LoadedRepositories:

@@ -18,10 +18,18 @@ def waiting(streams: Iterable[Stream], sightings: Mapping[str, Sighting]) -> dic
 
 
 def without_room(
-    capacity: Capacity | None, streams: Iterable[Stream], missing: Mapping[str, int]
+    capacity: Capacity | None, streams: Iterable[Stream], sightings: Mapping[str, Sighting]
 ) -> Iterator[tuple[str, str]]:
-    """The streams of whose missing executors not one fits on any worker, and why."""
-    for stream in streams:
+    """The streams of whose missing executors not one fits on any worker, and why. Executors that
+    have their place, and whose JVM only has to come up, are not missing."""
+    if capacity is None:
+        return
+    declared = {stream.name: stream for stream in streams}
+    for name, missing in waiting(declared.values(), sightings).items():
+        stream, status = declared[name], sightings[name].status
         size = stream.executor_cores, stream.executor_memory
-        if stream.name in missing and capacity is not None and not capacity.executors(*size):
-            yield stream.name, f"{missing[stream.name]} to come, but {capacity.room_for(*size)}"
+        if status is not None and status.app_id is not None and status.registered is not None:
+            placed = capacity.granted.get(status.app_id, 0) // stream.executor_cores
+            missing -= max(0, placed - status.registered)
+        if missing > 0 and not capacity.executors(*size):
+            yield name, f"{missing} to come, but {capacity.room_for(*size)}"

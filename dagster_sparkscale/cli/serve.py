@@ -1,5 +1,6 @@
 """`serve`: pages of all streams in a browser, and their metrics for Prometheus, over HTTP."""
 
+import signal
 import time
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -58,6 +59,9 @@ def serve(
             "needs prometheus-client: `pip install 'dagster-sparkscale[metrics]'`"
         )
     address = _checked(listen, token_file, prefix)
+    # Dagster has SIGTERM do what SIGINT does, and a shell has that ignored behind `&`.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     began = time.time()
     without = home()
     if without.wrong:

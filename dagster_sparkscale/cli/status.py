@@ -133,9 +133,8 @@ class _Watched:
             rows.append(row(assessment, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [orphan_row(each, now=now) for each in found]
-        missing = waiting(streams, sightings)
-        capacity = self.cluster.capacity() if missing else None
-        no_room = list(without_room(capacity, streams, missing))
+        capacity = self.cluster.capacity() if waiting(streams, sightings) else None
+        no_room = list(without_room(capacity, streams, sightings))
         return _Look(worst_first(rows), unwatched, unknown, no_room)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from dagster_sparkscale.cli.locations import Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.durations import in_units
-from dagster_sparkscale.observe.history import history
+from dagster_sparkscale.observe.history import each_minute
 from dagster_sparkscale.observe.usage import Usage, usage_by_day
 from dagster_sparkscale.operations import asset_key
 
@@ -66,7 +66,7 @@ def usage(where: Target, streams: tuple[str, ...], days: float, as_json: bool) -
 
 def _days(instance: dg.DagsterInstance, key: dg.AssetKey, since: float) -> list[Usage]:
     try:
-        return usage_by_day(history(instance, key, since))
+        return usage_by_day(each_minute(instance, key, since))
     except LookupError:  # nothing was ever stored of it
         return []
 

@@ -1,5 +1,6 @@
 """The free room of a cluster, and whether an executor fits on one of its workers. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.declare.fields import mebibytes
@@ -36,6 +37,9 @@ class Capacity:
     """One line a worker, for people."""
     free: tuple[Free, ...] = field(default=(), repr=False)
     """What each worker has left."""
+    granted: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Cores that an application has been given, by its id: those of executors that have not
+    registered yet are among them. Without those of which that is not known."""
 
     def executors(self, cores: int, memory: str) -> int:
         """The number of further executors of that size that fit, at most. It ignores the memory

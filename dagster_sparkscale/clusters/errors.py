@@ -13,6 +13,10 @@ class AgentRefused(ClusterError):
     """The agent answered and refused: wrong token, stale epoch or a request it cannot meet."""
 
 
+class NotMet(AgentRefused):
+    """The agent understood who asks for what, and can't do it; the text says why."""
+
+
 class StaleEpoch(AgentRefused):
     """The stream has been started again since: the operation belongs to a driver that is gone."""
 

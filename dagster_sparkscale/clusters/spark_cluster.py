@@ -6,14 +6,17 @@ epoch                 `starts.begin`: claims the checkpoint, swaps the record
 launch                the cluster manager's own
 """
 
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
+from dagster_sparkscale.clusters.pauses import pauses
 from dagster_sparkscale.clusters.records import starts
 from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.records.starts import EpochStart
@@ -25,6 +28,18 @@ from dagster_sparkscale.declare.stream import Stream
 
 ANNOUNCE_SECONDS = 30.0
 """How long `submit` waits for the driver's agent before it returns a driver still starting."""
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """A driver that somebody waits for, as it was found last."""
+
+    driver: Driver | None
+    until: float
+    """When it is looked for again, by `time.monotonic()`."""
+    pauses: Iterator[float]
+    """Seconds from each look to the next."""
+
 
 _PATIENCE = LEASE_SECONDS + 5.0
 """Seconds for the lease of another stream: as long as one takes to expire whose holder is gone."""
@@ -50,6 +65,13 @@ class SparkCluster(ClusterManager):
         repr=False,
         description="Spark settings of all streams. Dagster shows them: secrets as dg.EnvVar.",
     )
+
+    FOLLOW: ClassVar[float] = 0.0
+    """Seconds for which what `follow` has found is had again, at most: whoever waits for long asks
+    twice a second, and each look costs the cluster manager calls."""
+
+    _followed: dict[tuple[str, int], "_Followed"] = PrivateAttr(default_factory=dict)
+    """What was found, by the stream and epoch that is waited for."""
 
     @field_validator("spark_conf", mode="before")
     @classmethod
@@ -149,6 +171,16 @@ class SparkCluster(ClusterManager):
     def find(self, stream: str) -> Driver | None:
         record = self.store().read(stream)
         return self.driver_of(stream, record).describe() if record and record.epoch else None
+
+    def follow(self, driver: Driver) -> Driver | None:
+        key = driver.stream, driver.epoch
+        known = self._followed.get(key)
+        if known is None or time.monotonic() >= known.until:
+            rarely = known.pauses if known is not None else pauses(self.FOLLOW)
+            found = self.find(driver.stream)
+            known = _Followed(found, time.monotonic() + next(rarely), rarely)
+            self._followed[key] = known
+        return known.driver
 
     def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
         return self.driver_of(driver.stream, lease.record).end(lease, graceful, timeout)

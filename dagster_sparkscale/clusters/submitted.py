@@ -14,10 +14,13 @@ from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Observed, driver_of
+from dagster_sparkscale.clusters.pauses import pauses
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
+LISTEN = 0.5
+"""Seconds between two requests to an agent that has agreed to end its driver."""
 ABRUPT_SECONDS = 15.0
 """Seconds that a driver which shall end at once may take, before it is killed."""
 
@@ -26,7 +29,7 @@ class SubmittedDriver(ABC):
     """The newest submission of a stream at its cluster manager."""
 
     EVERY: ClassVar[float] = 0.1
-    """Seconds between two looks at the driver while something is awaited."""
+    """Seconds between two looks at the driver while something is awaited, at most."""
 
     def __init__(self, stream: str, record: Record) -> None:
         self.stream = stream
@@ -134,7 +137,7 @@ class SubmittedDriver(ABC):
             ClusterError: the driver has ended; shows the end of its log.
         """
         deadline = time.monotonic() + seconds
-        while True:
+        for pause in pauses(self.EVERY):
             try:
                 driver = self.describe()
             except ClusterError as error:  # it was launched: an outage since then is no end of it
@@ -150,9 +153,11 @@ class SubmittedDriver(ABC):
                     f"the driver of {self.stream!r} ended at once: {driver.exit_reason}. "
                     f"The end of its log{place}:\n{log}"
                 )
-            if driver.state is DriverState.RUNNING or time.monotonic() > deadline:
+            left = deadline - time.monotonic()
+            if driver.state is DriverState.RUNNING or left <= 0:
                 return driver
-            time.sleep(self.EVERY)
+            time.sleep(min(pause, left))
+        raise AssertionError("pauses have no end")
 
     def end(self, lease: Lease, graceful: bool, timeout: float) -> Driver:
         """End the driver and return once nothing of it is left; by force after `timeout` seconds.
@@ -166,15 +171,23 @@ class SubmittedDriver(ABC):
         """
         seconds = timeout if graceful else min(timeout, ABRUPT_SECONDS)
         deadline = time.monotonic() + seconds
-        agreed, begun = False, True
+        agreed, begun, waits = False, True, pauses(self.EVERY)
+        listens, asked = self.EVERY > LISTEN, 0
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
             if not agreed:
                 if not (begun := self.has_begun()):
                     break
-                left = deadline - time.monotonic()
-                agreed = self.agrees_to_stop(graceful, left, lease.number)
-            time.sleep(self.EVERY)
+                # The way to it may lead through the cluster manager, too.
+                asked += 1
+                if asked < 3 or asked % 2 or not listens:
+                    left = deadline - time.monotonic()
+                    agreed = self.agrees_to_stop(graceful, left, lease.number)
+            pause = max(0.0, min(next(waits), deadline - time.monotonic()))
+            if not (agreed and listens):
+                time.sleep(pause)
+            elif not self._answers_for(pause):
+                listens, waits = False, pauses(self.EVERY)
         lease.check()
         if there:
             self.kill()
@@ -188,6 +201,18 @@ class SubmittedDriver(ABC):
             killed = f"killed after {seconds:g} s; it is not known what was drained"
             return replace(ended, ending=killed)
         return ended
+
+    def _answers_for(self, seconds: float) -> bool:
+        """Whether the agent answers for so long; returns as soon as it does not. That costs the
+        cluster manager nothing, and tells at once that the end of its driver is near."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                self.agent().status(timeout=LISTEN, window=0.0)
+            except ClusterError:
+                return False
+            time.sleep(min(LISTEN, left))
+        return True
 
     def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
         """Ask the agent to end the driver; returns whether it agreed."""

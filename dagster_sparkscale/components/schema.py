@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.components.declared import OF_SEVERAL, TYPE, known, shape
 from dagster_sparkscale.declare.backtest import Backtest
 from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.declare.fields import MOST_SHARDS
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.durations import parse_duration
 
@@ -64,6 +65,7 @@ def attributes() -> dict[str, Schema]:
         "run_tags": _or_template({"type": ["object", "null"]}),
         "budget": _or_null(schema_of(Budget)),
         "backtest": _or_null(schema_of(Backtest)),
+        "shards": _or_template({"type": "integer", "minimum": 1, "maximum": MOST_SHARDS}),
     }
 
 

@@ -67,7 +67,7 @@ class SparkStreams(dg.Component, dg.Resolvable):
     """Long-running Spark streaming jobs as assets that scale themselves: the streams of one
     cluster.
 
-    An asset and health checks for each stream; jobs, and one sensor that scales them all.
+    An asset and health checks for each stream; jobs, and the sensor that scales them all.
     """
 
     streams: Annotated[
@@ -101,6 +101,10 @@ class SparkStreams(dg.Component, dg.Resolvable):
         "Backtest | None",
         _attribute(_backtest, "When the streams are backtested by themselves."),
     ] = None
+    shards: Annotated[
+        int,
+        _attribute(_plain, "The sensors that evaluate the streams, each a part of them."),
+    ] = 1
     translation: Annotated[
         TranslationFn[Any] | None,
         TranslationFnResolver[Any](lambda stream: {"stream": stream}),
@@ -142,6 +146,7 @@ class SparkStreams(dg.Component, dg.Resolvable):
                 run_tags=self.run_tags,
                 budget=self.budget,
                 backtest=self.backtest,
+                shards=self.shards,
             )
         except DeclarationError as error:
             raise DeclarationError(f"{context.path}: {error}") from error

@@ -5,7 +5,7 @@ Pure.
 
 from collections.abc import Iterable, Iterator
 from operator import ge, gt, le
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticKnownError
@@ -31,8 +31,13 @@ Count = Annotated[Whole, Field(ge=1)]
 Records = Annotated[int, _not_a_truth("int_type"), Field(ge=1, le=2**63 - 1)]
 """A number of records, as a JVM's long holds it."""
 Number = Annotated[float, _not_a_truth("float_type"), Field(allow_inf_nan=False)]
-Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
-"""A positive duration, held as seconds."""
+if TYPE_CHECKING:
+    # A checker without pydantic's plugin takes a field's type for that of the argument too, and
+    # would refuse "10s" for a float: there is no way to say that a field converts (PEP 712).
+    Seconds = Any
+else:
+    Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
+    """A positive duration, held as seconds."""
 
 
 Order = tuple[tuple[str, Literal["at least", "at most", "above"], str], ...]

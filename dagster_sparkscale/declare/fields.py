@@ -50,6 +50,19 @@ def check_switch(name: str, value: Any) -> None:
         raise DeclarationError(f"{name} = {shown(value)}: must be True or False")
 
 
+MOST_SHARDS = 100
+"""Sensors that evaluate the streams of one cluster, at most."""
+
+
+def check_shards(value: Any) -> None:
+    """Refuse what is no number of sensors."""
+    if type(value) is not int or not 1 <= value <= MOST_SHARDS:
+        raise DeclarationError(
+            f"shards = {shown(value)}: must be a whole number from 1 to {MOST_SHARDS}, such as one "
+            "for each 1000 streams"
+        )
+
+
 def _arguments(value: Any) -> Any:
     if callable(value):
         return value

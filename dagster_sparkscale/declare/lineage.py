@@ -16,6 +16,9 @@ from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
 from dagster_sparkscale.version import __version__
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PASSWORD = re.compile(r"://.*:.*@|^[^:@/]+:[^:@/]+@|\b(password|pwd)=", re.IGNORECASE | re.DOTALL)
+"""A login with a password, with a scheme before it or without, or one among parameters as those of
+JDBC."""
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
 Names = tuple[_Text, _Text]
 """A dataset by its namespace and its name."""
@@ -61,6 +64,7 @@ class Lineage(Declaration, Part):
         try:
             found = urlsplit(value)
             port_is_right = found.port is None or found.port > 0
+            (found.hostname or "").encode("idna")  # as it is looked up
         except ValueError:
             raise ValueError(right) from None
         whole = found.scheme in ("http", "https") and found.hostname and port_is_right
@@ -71,6 +75,16 @@ class Lineage(Declaration, Part):
                 "must have no password, `?` or `#`: it shows in Dagster; name a key by api_key_env "
                 "or api_key_file"
             )
+        return value
+
+    @field_validator("inputs", "outputs")
+    @classmethod
+    def _has_no_password(cls, value: tuple[Names, ...]) -> tuple[Names, ...]:
+        for namespace, _ in value:
+            if _PASSWORD.search(namespace):
+                raise ValueError(
+                    "must have no password in a namespace: the lineage server and Dagster show it"
+                )
         return value
 
     @field_validator("endpoint")

@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictBool
 
@@ -17,6 +17,9 @@ from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 LONGEST_RECONFIGURATION = 86400.0
 """Seconds; a run that waits for longer has been forgotten by whoever started it."""
+
+BESIDE_ROWS = 500_000
+"""About 8 s of standstill in place, on two cores."""
 
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -60,6 +63,26 @@ class State(Declaration, Part):
     within: Annotated[Seconds, Field(le=LONGEST_RECONFIGURATION)] = 1800.0
     """Seconds that a whole change is waited for: stop, rewriting, start, first batch."""
 
+    standstill: Literal["seconds", "restart"] = "seconds"
+    """How long the stream may stand still for a change: `seconds`, as the driver runs on and only
+    the query is ended and started again, where that can be done, and else by a restart; or for a
+    `restart` of the driver each time."""
+
+    beside_rows: Annotated[Whole, Field(ge=0)] = BESIDE_ROWS
+    """Rows of a query's state from which on its partitions are changed beside the stream, where
+    that can be done: a copy is changed while the query runs. Fewer are changed in place in
+    seconds."""
+
+    beside_executors: Annotated[Whole, Field(ge=0)] = 0
+    """Executors that the stream has more of while its state is changed beside the stream, as far as
+    its maximum and its steering allow all of them. With them a stream that has nothing to spare is
+    changed so as well."""
+
+    replay: StrictBool = False
+    """Whether the program's own state functions (applyInPandasWithState, transformWithState) may
+    be called a second time with the same rows, so that the state that they keep can be changed
+    beside the stream."""
+
     rows_per_partition: Count = ROWS_PER_PARTITION
     """Rows above which more partitions are recommended."""
 
@@ -75,6 +98,11 @@ class State(Declaration, Part):
         number = self.partitions
         if number is not None and (why := self.groups.why_not(number, self.plain_hash)):
             yield f"partitions = {number}: {why}"
+        if self.beside_executors and self.standstill == "restart":
+            yield (
+                f"beside_executors = {self.beside_executors}: must be 0 where standstill = "
+                "'restart', as nothing is changed beside the stream then"
+            )
         yield from schedule_faults("maintenance", self.maintenance, self.timezone)
 
     def check(self, stream: StreamOfParts) -> None:
@@ -86,6 +114,13 @@ class State(Declaration, Part):
         if self.partitions is not None and SHUFFLE_PARTITIONS in conf:
             raise ValueError(
                 f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
+            )
+        bounds, more = stream.bounds, self.beside_executors
+        if more and bounds.maximum is not None and bounds.minimum + more > bounds.maximum:
+            raise ValueError(
+                f"state.beside_executors = {more}: must be at most "
+                f"{bounds.maximum - bounds.minimum}, as the stream has at least {bounds.minimum} "
+                f"and at most {bounds.maximum} executors"
             )
         provider = conf.get(STATE_PROVIDER, "").rpartition(".")[2]
         if provider == "HDFSBackedStateStoreProvider":

@@ -6,7 +6,8 @@ What a capability adds to that is a `Part` (`part.py`); the agent names none.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from .batches.dstreams import DStreams, ended
 from .batches.queries import Queries
 from .batches.reports import DoneBatch
 from .batches.structured import StructuredStreaming
-from .batches.tracked import KnownState, Lag, NewQuery
+from .batches.tracked import KnownState, Lag, NewQuery, StartedQuery
 from .part import Core, Part
 from .request import Route
 from .spark.jvm import Jvm, PerContext
@@ -42,7 +43,9 @@ class Agent:
         self.queries = Queries(
             history, core.options.interval_ms, completed=completed, lag=self._lag
         )
-        self.structured = StructuredStreaming(self.queries, private, self._before_query)
+        self.structured = StructuredStreaming(
+            *(self.queries, private, self._before_query, self._query_started), self._starting
+        )
         self._graphs = PerContext(lambda c: DStreams(Jvm(c), history, private, completed=completed))
         self._graph = Look("dstreams", self._look_at_graph, self._graph_pause)
         self._triggers = Look("queries", self.structured.look)
@@ -64,6 +67,22 @@ class Agent:
     def _before_query(self, query: NewQuery) -> KnownState | None:
         known = [part.before_query(query) for part in self._parts]
         return next((each for each in known if each is not None), None)
+
+    @contextmanager
+    def _starting(self, query: NewQuery) -> Iterator[None]:
+        with ExitStack() as held:
+            for part in self._parts:
+                held.enter_context(part.starting(query))
+            yield
+
+    def _query_started(self, started: StartedQuery) -> None:
+        for part in self._parts:
+            part.query_started(started)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a graceful stop waits for something that a part is in the middle of."""
+        return any(part.busy for part in self._parts)
 
     def _lag(self) -> Lag:
         found = (part.lag() for part in self._parts)

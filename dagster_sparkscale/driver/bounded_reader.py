@@ -1,4 +1,4 @@
-"""What a server reads of a connection, bounded in time and size as a whole."""
+"""What is read of a connection, bounded in time and size as a whole."""
 
 import io
 import socket
@@ -12,10 +12,13 @@ class BoundedReader(io.RawIOBase):
     Args:
         seconds: from now to the deadline.
         most: bytes.
+        what: is read, for the text of an error.
     """
 
-    def __init__(self, connection: socket.socket, seconds: float, most: int) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: socket.socket, seconds: float, most: int, what: str = "the request"
+    ) -> None:
+        self._connection, self._what = connection, what
         self.end_within(seconds)
         self.bytes_left = most
 
@@ -29,9 +32,9 @@ class BoundedReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the request took too long")
+            raise TimeoutError(f"{self._what} took too long")
         if not self.bytes_left:
-            raise OSError("the request is too large")  # ends the connection, as whoever sends on
+            raise OSError(f"{self._what} is too large")  # ends the connection, as whoever sends on
         self._connection.settimeout(left)
         count = self._connection.recv_into(buffer, min(len(buffer), self.bytes_left))
         self.bytes_left -= count

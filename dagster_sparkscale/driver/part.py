@@ -4,11 +4,12 @@ The agent names no capability. `main.py` puts its parts together.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .batches.history import History
 from .batches.reports import DoneBatch
-from .batches.tracked import KnownState, Lag, NewQuery
+from .batches.tracked import KnownState, Lag, NewQuery, StartedQuery
 from .begin.options import Options
 from .executors.control import ExecutorControl
 from .operation_order import Admission
@@ -69,10 +70,23 @@ class Part:
         """A batch has completed; returns it with what this part adds."""
         return done.batch
 
+    def starting(self, query: NewQuery) -> AbstractContextManager[Any]:
+        """What is held while the program starts a query: from before `before_query` until it has
+        started, or can't be."""
+        return nullcontext()
+
     def before_query(self, query: NewQuery) -> KnownState | None:
         """Prepare a query that the program is about to start; returns what is known of its state.
         What it raises keeps the query from starting."""
         return None
+
+    def query_started(self, started: StartedQuery) -> None:
+        """The program has started a query. For the thread that has started it."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is in the middle of what a graceful stop has to wait for."""
+        return False
 
     def died(self, error: BaseException | str) -> Mapping[str, Any]:
         """What this part knows of an error that has ended the program or a query, as fields of

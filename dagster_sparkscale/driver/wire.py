@@ -169,7 +169,7 @@ class Relaunch:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """A change of the state partitions of one query before it started, in progress or done."""
+    """A change of the state partitions of one query, in progress or done."""
 
     id: str
     """The plan's id; a change that an earlier driver began has that driver's plan."""
@@ -177,7 +177,9 @@ class Reconfiguration:
     """The query's name, as `Query.name`."""
     step: str
     """`checking`, `measuring`, `writing down`, `rewriting`, `verifying`, `undoing`, `closing` or
-    `over`."""
+    `over`; in place `preparing` and `ending` before these, and `starting` after them. Beside the
+    stream `adding executors` (where that is asked for), `copying`, `rewriting beside`, `comparing`
+    and `catching up` before `ending`, and `replaying` and `moving in` instead of `rewriting`."""
     began_at: float
     """Seconds since the epoch, by the driver's clock."""
     outcome: str | None = None
@@ -199,6 +201,22 @@ class Reconfiguration:
     partition_rows: tuple[int, ...] | None = None
     """Rows of each partition before the change, all operators together."""
     partition_rows_after: tuple[int, ...] | None = None
+    way: str = "restart"
+    """`restart` (at the start of a driver, before its query started), `in place` (while the driver
+    ran: its query was ended, and started again) or `beside the stream` (also that, and the new
+    state was made while the query ran)."""
+    restart: bool = False
+    """Whether a restart of the driver may do what was refused in place."""
+    down: str | None = None
+    """In place: why its query was not started again, for people; None: it was, or never ended."""
+    over_at: float | None = None
+    """When it was over, seconds since the epoch, by the driver's clock; None: it is not, or the
+    driver is of a release that does not tell."""
+    beside: str | None = None
+    """Why it was not made beside the stream, for people; None: it was, or that was not asked."""
+    lacked: str | None = None
+    """Why the stream did not have the executors more that were to be there meanwhile, for people;
+    None: it had them, or none were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +290,9 @@ class Query:
     doing: str | None = None
     """What Spark says that it does at the moment, such as `Getting offsets from
     KafkaV2[Subscribe[clicks]]`. None: it is not active, or that was not asked yet."""
+    files_waiting: int | None = None
+    """Files that its file sources have found and no batch has taken yet, at least: as far as Spark
+    remembers them. None: it remembers none, or the query reads no files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +431,14 @@ class Answer:
     reconfigurations: tuple[Reconfiguration, ...] | None = None
     """What this driver has changed of the state of its queries, or is changing, in order. None: it
     is of a release that knows nothing of state, and tells nothing of it."""
+    in_place: Mapping[str, str | None] | None = None
+    """The queries that run, and why the partitions of the state of each can't be changed while the
+    driver runs, for people; None: they can, as far as that is known before it is tried. In place of
+    all None: the driver is of a release that changes them at its start alone."""
+    beside: Mapping[str, str | None] | None = None
+    """The queries that run, and why what each reads can't be read a second time, as a change beside
+    the stream does, for people; None: it can. In place of all None: the driver is of a release that
+    changes nothing beside the stream."""
     tasks: TaskTimes | None = None
     """None: not known, as in a driver of an older release."""
     totals: tuple[Totals, ...] | None = None

@@ -16,7 +16,7 @@ from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.in_force.parts import as_metadata
-from dagster_sparkscale.lifecycle.jobs import describe, story_of
+from dagster_sparkscale.lifecycle.jobs import describe, described_in_short, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, Start, reconcile
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.operations import (
@@ -132,7 +132,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 context.log.info(f"nothing to do: {why}")
                 return  # nothing was materialized
         context.log.info(describe(outcome))
-        note_outcome(context, describe(outcome).partition(" (")[0])
+        note_outcome(context, described_in_short(outcome))
         yield dg.MaterializeResult(
             # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}

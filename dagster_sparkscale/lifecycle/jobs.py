@@ -98,7 +98,8 @@ def _restart(run: Run[RestartConfig]) -> Report:
             tail = run.cluster.logs(failed, LOG_LINES)
             requester.tell(f"last log lines of driver {failed.epoch}:\n{tail}")
     outcome = reconcile(run.cluster, run.stream, requester, start)
-    return Report(describe(outcome), story_of(run.stream, outcome, run.config.reason))
+    story = story_of(run.stream, outcome, run.config.reason)
+    return Report(describe(outcome), story, outcome=described_in_short(outcome))
 
 
 def _recovery(decision: Restart, stream: Stream, epoch: int | None) -> RestartConfig:
@@ -116,6 +117,13 @@ RESTART = Operation(
 )
 
 
+def described_in_short(outcome: Outcome) -> str:
+    """What starting came to, for the row of a run and what happened: without where the driver is,
+    beside which there would be no room for why it was started.
+    """
+    return describe(outcome).partition(" (")[0]
+
+
 def describe(outcome: Outcome) -> str:
     """One line on what starting came to."""
     driver = outcome.driver
@@ -131,6 +139,10 @@ def describe(outcome: Outcome) -> str:
     if outcome.action is Action.ATTACHED:
         return f"driver {driver.epoch} runs already ({driver.where}): attached to it"
     line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"
+    if outcome.launched not in (None, driver.epoch):
+        # Held up until then, this run must not tell of another's driver as of its own.
+        line = f"{outcome.action.value} driver {outcome.launched}"
+        return f"{line}, and driver {driver.epoch} has come after it ({driver.where})"
     if outcome.dropped:
         line += f"; {'; '.join(outcome.dropped)}"
     if outcome.status is None:

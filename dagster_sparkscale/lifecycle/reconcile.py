@@ -55,6 +55,9 @@ class Outcome:
     """Why it was held; None if it was not."""
     dropped: tuple[str, ...] = ()
     """What was set and does not stand any more, or not yet, a line each."""
+    launched: int | None = None
+    """The epoch of the driver that this start has launched; another one may have come after it by
+    now, and be `driver`. None: it has launched none."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,13 @@ def reconcile(
         cause = _note_attempt(lease, ended, start)
         dropped = _remember_parts(lease, stream, ended)
         driver = _launch(cluster, stream, lease, cause, start.settings)
+        launched = driver.epoch
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     patience = START_WAIT if start.start_wait is None else start.start_wait
     driver, status = _wait_for_first_query(cluster, driver, begun + patience)
     action = Action.RESTARTED if ended is not None and start.restart else Action.STARTED
-    return Outcome(action, driver, status, time.monotonic() - begun, dropped=dropped)
+    seconds = time.monotonic() - begun
+    return Outcome(action, driver, status, seconds, dropped=dropped, launched=launched)
 
 
 def _attach_or_hold(

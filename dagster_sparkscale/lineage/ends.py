@@ -26,7 +26,7 @@ TOLD_OF = "lineage_told_of"
 """The key of the cursor: of which record that epoch is, as a number. A stream whose record was lost
 begins with epoch 1 again."""
 TIMEOUT = 5.0
-"""Seconds that a server has for each step of a request."""
+"""Seconds that a server has to take an event."""
 GIVEN_UP = 86400.0
 """Seconds for which an end is tried to be told."""
 MOST = 10_000

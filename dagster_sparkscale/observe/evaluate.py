@@ -156,6 +156,7 @@ def _flow_fields(now: _Window) -> _Fields:
         "peak_rate": peak_rate,
         "delay": delay,
         "backlog_records": _total([q.backlog_records for q in now.live]),
+        "files_waiting": _known([q.files_waiting for q in now.live]),
         "pending_batches": _total([q.pending_batches for q in now.live]),
     }
 

@@ -86,6 +86,8 @@ class Evaluation:
     one. It was late above three batch intervals: the one in which its records came, and two."""
     backlog_records: int | None = None
     """Records that the sources have and no batch has taken yet, all queries together."""
+    files_waiting: int | None = None
+    """Files that file sources have found and no batch has taken yet, at least."""
     pending_batches: int | None = None
     """DStreams: batches that are due and not completed."""
     lag: float | None = None

@@ -97,7 +97,8 @@ _COLUMNS = tuple(field.name for field in fields(Minute))
 _TYPES = {field.name: {field.type, *get_args(field.type)} for field in fields(Minute)}
 # What is measured is stored whole where it is.
 _KINDS = {name: {*kinds, int} if float in kinds else kinds for name, kinds in _TYPES.items()}
-_DEFAULTS = {field.name: field.default for field in fields(Minute)}
+DEFAULTS = {field.name: field.default for field in fields(Minute)}
+"""What a column says that is not there; of all columns there are."""
 _BESIDE = ("at", "state", "epoch", "decision", "reason")
 _MEASURED = [name for name in _COLUMNS if name not in _BESIDE]
 # What an evaluation calls otherwise.
@@ -146,7 +147,7 @@ def added(packed: Mapping[str, Any], minute: Minute) -> dict[str, Any]:
         return pack([minute])
     now: dict[str, Any] = {"at": [*ats, minute.at - sum(ats)]}
     for name in _COLUMNS[1:]:
-        before, value = packed.get(name, _DEFAULTS[name]), getattr(minute, name)
+        before, value = packed.get(name, DEFAULTS[name]), getattr(minute, name)
         if isinstance(before, list):
             now[name] = [*before, value]
         elif before != value:
@@ -163,7 +164,7 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
         ValueError: `pack` can't have made it.
     """
     ats, columns = _moments(packed), _columns(packed)
-    each = [columns.get(name, [_DEFAULTS[name]] * len(ats)) for name in _COLUMNS[1:]]
+    each = [columns.get(name, [DEFAULTS[name]] * len(ats)) for name in _COLUMNS[1:]]
     return [Minute(*values) for values in zip(ats, *each, strict=True)]
 
 

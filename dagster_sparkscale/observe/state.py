@@ -2,6 +2,17 @@
 
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
 
+RUNNING_STEPS = (
+    "preparing",
+    "adding executors",
+    "copying",
+    "rewriting beside",
+    "comparing",
+    "catching up",
+    "ending",
+)
+"""Steps of a change in place in which the query runs."""
+
 
 def stateful(status: Status) -> tuple[tuple[Query, QueryState], ...]:
     """The active queries that keep state, with what is known of it."""
@@ -35,6 +46,14 @@ def partitions(status: Status) -> int | None:
 def rows_of_partitions(change: Reconfiguration) -> tuple[int, ...] | None:
     """Rows of each partition as that change has left them; None where they were not counted."""
     return change.partition_rows_after if change.outcome == "changed" else change.partition_rows
+
+
+def stood_still(change: Reconfiguration) -> float | None:
+    """Seconds for which the query did not run for a change, without a restart of the driver; None:
+    not told. In place it runs while the change is prepared, and until its batch has ended."""
+    if change.seconds is None:
+        return None
+    return sum(took for step, took in change.seconds.items() if step not in RUNNING_STEPS)
 
 
 def last_change(status: Status, query: str | None = None) -> Reconfiguration | None:

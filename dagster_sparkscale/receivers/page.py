@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
+from dagster_sparkscale.markdown import ARROW, INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.receivers import spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
@@ -14,7 +14,7 @@ RELAUNCHES = 10
 
 _NAME = 40
 _HOST = 60
-_ERROR = 100
+_ERROR = 160
 _CAUSE = 20
 _NOWHERE = "**nowhere**"
 
@@ -22,7 +22,7 @@ _NOWHERE = "**nowhere**"
 def sections(situation: Situation) -> Mapping[str, str]:
     """Show where the receivers run, and which were away."""
     status = situation.status
-    return {"receivers": of_receivers(status), "receivers that were away": of_relaunches(status)}
+    return {"receivers": of_receivers(status), "receivers away": of_relaunches(status)}
 
 
 def numbers(situation: Situation, minute: Minute) -> Mapping[str, float | None]:
@@ -39,14 +39,22 @@ def news(status: Status) -> Mapping[str, str]:
 
 
 def of_receivers(status: Status | None) -> str:
-    """Each receiver in a table, and how many each executor has. Empty where there are none, or that
-    is not known."""
+    """Each receiver in a table, how many each executor has, and what one last failed of: one that
+    is away, if any of these has failed. Empty where there are none, or that is not known."""
     if status is None or not status.receivers:
         return ""
     below = f"\n\nreceivers of executors: {fitted(spread(status) or DASH, 200)}"
-    head = "receiver|executor|host|since\u00a0(UTC)|records/s|last error"
-    lines = [_line(each, status.now) for each in status.receivers]
-    return fitting(head, lines, "receivers", INLINE - len(below)) + below
+    if failed := sorted(
+        (each for each in status.receivers if each.error),
+        key=lambda each: each.executor is not None,
+    ):
+        more = f" (and {len(failed) - 1} more have failed)" if len(failed) > 1 else ""
+        said = f"last error of receiver {failed[0].stream_id}{more}: {failed[0].error}"
+        below += f"\n\n{fitted(said, _ERROR)}"
+    # One host says nothing where it is that of all.
+    one_host = len({each.host for each in status.receivers}) == 1
+    lines = [_line(each, status.now, one_host) for each in status.receivers]
+    return fitting("receiver|executor|records/s", lines, "receivers", INLINE - len(below)) + below
 
 
 def of_relaunches(status: Status | None) -> str:
@@ -56,7 +64,7 @@ def of_relaunches(status: Status | None) -> str:
     newest: Sequence[Relaunch] = sorted(status.relaunches, key=lambda each: -each.began_at)
     lines = [_away(each, status.now) for each in newest[:RELAUNCHES]]
     return fitting(
-        "when\u00a0(UTC)|receiver|from|to|cause|away (s)", lines, f"of the last {len(lines)}"
+        "when\u00a0(UTC)|receiver|executors|away (s)", lines, f"of the last {len(lines)}"
     )
 
 
@@ -74,16 +82,16 @@ def last_relaunch(status: Status | None) -> str:
     )
 
 
-def _line(receiver: Receiver, now: float) -> str:
+def _line(receiver: Receiver, now: float, one_host: bool) -> str:
     place = _NOWHERE if receiver.executor is None else fitted(receiver.executor, _NAME)
+    if receiver.host is not None and not one_host:
+        place += f" on {fitted(receiver.host, _HOST)}"
+    if receiver.since is not None:
+        place += f" since {clock(receiver.since, now)}"
     if receiver.moving_to is not None:
         place += f" (on its way to {fitted(receiver.moving_to, _NAME)})"
     name = f"{receiver.stream_id}" + (f" {fitted(receiver.name, _NAME)}" if receiver.name else "")
-    return (
-        f"|{name} |{place} |{fitted(receiver.host or DASH, _HOST)} |"
-        f"{DASH if receiver.since is None else clock(receiver.since, now)}|"
-        f"{_rate(receiver.rate)}|{fitted(receiver.error or DASH, _ERROR)} |"
-    )
+    return f"|{name} |{place} |{_rate(receiver.rate)}|"
 
 
 def _away(move: Relaunch, now: float) -> str:
@@ -93,8 +101,8 @@ def _away(move: Relaunch, now: float) -> str:
     came_from = fitted(move.from_executor or DASH, _NAME)
     seconds = DASH if move.away_seconds is None else f"{move.away_seconds:.1f}"
     return (
-        f"|{clock(move.began_at, now)}|{move.stream_id}|{came_from} |{place} |"
-        f"{fitted(move.cause, _CAUSE)} |{seconds}|"
+        f"|{clock(move.began_at, now)}|{move.stream_id}"
+        f"|{came_from} {ARROW} {place}, {fitted(move.cause, _CAUSE)} |{seconds}|"
     )
 
 

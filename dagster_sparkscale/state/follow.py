@@ -32,8 +32,12 @@ class Following:
     """The last answer of an agent."""
     _reported: dict[tuple[int, str], set[str]] = field(default_factory=dict)
 
-    def until_through(self, driver: Driver) -> Driver:
+    def until_through(self, driver: Driver, in_place: bool = False) -> Driver:
         """Wait until every query is through, with its first batch if its state is as planned.
+
+        Args:
+            in_place: whether the driver ran when it was asked for the change: then batches from
+                before it are none of these.
 
         Returns:
             The stream's newest driver: not alive, or another one, where `driver` was not seen to be
@@ -53,7 +57,7 @@ class Following:
                 return False
             silent, self.status = False, status
             self._note(status)
-            return self._through(status)
+            return self._through_in_place(status) if in_place else self._through(status)
 
         came = trial.follow(self.cluster, driver, self.deadline, through)
         if came.ending == "out of time":
@@ -71,6 +75,23 @@ class Following:
         active = {query.name for query in status.queries if query.active}
         over = {each for each in bad if each in active or own[each].outcome == "failed"}
         return (ran | ended | over).issuperset(self.queries)
+
+    def _through_in_place(self, status: Status) -> bool:
+        own = {each.query: each for each in status.state_changes if each.id == self.id}
+        active = {query.name for query in status.queries if query.active}
+        for name in self.queries:
+            change = own.get(name)
+            if change is None or change.outcome is None:
+                return False
+            came_back = change.outcome == "changed" and change.down is None and name in active
+            if came_back and not any(
+                batch.query == name
+                and not batch.failed
+                and batch.completed_at > (change.over_at or 0.0)
+                for batch in status.batches
+            ):
+                return False
+        return True
 
     def _note(self, status: Status) -> None:
         for each in status.state_changes:

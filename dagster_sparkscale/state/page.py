@@ -55,7 +55,7 @@ def of_queries(status: Status | None) -> str:
     if change is not None:
         below.append(fitted(sentence(change).replace("->", ARROW), _SENTENCE))
     text = "".join(f"\n\n{each}" for each in below)
-    head = "query|state rows|memory|partitions|key groups|skew"
+    head = "query|rows, memory|partitions, key groups|skew"
     table = fitting(head, lines, "queries", INLINE - len(text))
     return f"{table}{text}"
 
@@ -72,7 +72,7 @@ def sentence(change: Reconfiguration) -> str:
 def _line(state: QueryState, change: Reconfiguration | None) -> str:
     groups = "none" if state.key_groups is None else str(state.key_groups)
     rows = DASH if state.rows is None else f"{state.rows:,}"
-    return f"{rows}|{_size(state.bytes)}|{_known(state.partitions)}|{groups}|{_skews(change)}"
+    return f"{rows}, {_size(state.bytes)}|{_known(state.partitions)}, {groups}|{_skews(change)}"
 
 
 def _skews(change: Reconfiguration | None) -> str:

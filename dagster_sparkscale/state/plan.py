@@ -5,7 +5,7 @@ What must not change: what is not known never counts as fine.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.state import State
@@ -15,9 +15,17 @@ from dagster_sparkscale.driver.spark.releases import is_before
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.in_force.slots import lacking_for
 from dagster_sparkscale.observe.evaluate import evaluate
-from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
+from dagster_sparkscale.observe.state import (
+    in_progress,
+    last_change,
+    stateful,
+    stood_still,
+    untold,
+)
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
+from dagster_sparkscale.state.more import more_of
+from dagster_sparkscale.state.way import Way, way_of
 
 LEAST_SPARK = "4.2"
 """The first Spark that changes the partitions of state."""
@@ -28,6 +36,19 @@ GOOD = ("changed", "unchanged")
 """Outcomes by which a query has the number that was planned."""
 AT_LEAST = 10.0
 """Seconds that Spark's jobs and the checkpoint's logs take, however small the state is."""
+AT_LEAST_IN_PLACE = 3.0
+"""Seconds that they take in a driver that runs, whose code is warm, with the start and a batch."""
+
+AT_LEAST_BESIDE = 5.0
+"""Seconds that the last batches on the copy take besides."""
+ROWS_COMPARED = 1_000_000.0
+"""State rows of which both copies are read, compared and loaded in a second."""
+_COSTS = {
+    "restart": (AT_LEAST, ROWS_PER_SECOND),
+    "in place": (AT_LEAST_IN_PLACE, ROWS_PER_SECOND),
+    "beside the stream": (AT_LEAST_BESIDE, ROWS_COMPARED),
+}
+"""Seconds at least, and rows a second, by the way of a change."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,7 @@ class PartitionChange:
     """What changes it back, for people; None: nothing does."""
     longest: float = 0.0
     """Seconds that the longest of the stream's last batches took."""
+    way: Way = field(default_factory=lambda: Way(False))
 
     @property
     def seconds(self) -> float | None:
@@ -108,8 +130,17 @@ class PartitionChange:
                 f"query {each.query!r}: {each.before} -> {each.after} partitions, as {each.why}; "
                 f"{rows} rows; {each.moves}"
             )
+        yield self.way.line
         if self.seconds is None:
             yield "how long it takes can't be estimated: the rows of the state are not known"
+        elif self.way.in_place:
+            # One query is changed after the other, and the others run meanwhile.
+            most = max(each.seconds or 0.0 for each in self.queries)
+            whose = "the stream" if len(self.queries) == 1 else "each of these queries"
+            yield (
+                f"{whose} stands still for about {most:.0f} s: a rough estimate, for it depends on "
+                "the cluster and on the rows"
+            )
         else:
             yield (
                 f"the stream stands still for about {self.seconds:.0f} s, and for its restart: a "
@@ -134,7 +165,13 @@ class _No(Exception):
 
 
 def aim(
-    stream: Stream, driver: Driver | None, status: Status | None, asked: Asked, *, id: str
+    stream: Stream,
+    driver: Driver | None,
+    status: Status | None,
+    asked: Asked,
+    *,
+    id: str,
+    now: float,
 ) -> Aim:
     """What is to be done about the state of `stream`.
 
@@ -143,6 +180,7 @@ def aim(
         status: what that one's agent said, with all batches that it keeps; None: it gave no
             answer.
         id: tells the plan from others.
+        now: seconds since the epoch.
     """
     wanted, barred = [], []
     try:
@@ -167,7 +205,17 @@ def aim(
     names = tuple(each.query for each in chosen)
     plan = StatePlan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
     reverted = _reverted(state, asked)
-    return PartitionChange(plan, chosen, left, tuple(barred), reverted, longest)
+    assert driver is not None
+    way = way_of(state, answer, names, more_of(stream, driver, answer.requested, now))
+    if way.in_place:
+        chosen = tuple(_in_place(each, answer, way) for each in chosen)
+    return PartitionChange(plan, chosen, left, tuple(barred), reverted, longest, way)
+
+
+def _in_place(each: OfQuery, status: Status, way: Way) -> OfQuery:
+    """One query with the seconds that its change takes in the driver that runs."""
+    earlier = last_change(status, each.query)
+    return replace(each, seconds=seconds_of_change(each.rows, earlier, way.name))
 
 
 def _declared(stream: Stream) -> State:
@@ -279,19 +327,28 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
     return found
 
 
-def seconds_of_change(rows: int | None, earlier: Reconfiguration | None = None) -> float | None:
-    """Seconds that a change may take; None where the rows are not known.
+def seconds_of_change(
+    rows: int | None, earlier: Reconfiguration | None = None, way: str = "restart"
+) -> float | None:
+    """Seconds for which a query stands still for a change; None where the rows are not known.
 
     Args:
         rows: of the state.
         earlier: a change of the same query, by whose rate this one is judged.
+        way: how it is made, as `Reconfiguration.way`.
     """
     if rows is None:
         return None
-    if earlier is not None and earlier.outcome == "changed" and earlier.rows and earlier.seconds:
+    if (
+        earlier is not None
+        and (earlier.outcome, earlier.way) == ("changed", way)
+        and earlier.rows
+        and (seconds := stood_still(earlier))
+    ):
         # What a smaller state takes less is not known.
-        return sum(earlier.seconds.values()) * max(1.0, rows / earlier.rows)
-    return AT_LEAST + rows / ROWS_PER_SECOND
+        return seconds * max(1.0, rows / earlier.rows)
+    least, rate = _COSTS[way]
+    return least + rows / rate
 
 
 def _recommended(
@@ -327,7 +384,7 @@ def _moves(state: State, before: int, after: int) -> str:
 
 def _refuse_to_repeat(status: Status, each: OfQuery) -> None:
     last = last_change(status, each.query)
-    if last is None or last.outcome in GOOD:
+    if last is None or last.outcome in GOOD or last.restart:
         return
     if (last.before, last.after) == (each.before, each.after):
         raise _No(

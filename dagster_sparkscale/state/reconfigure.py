@@ -1,8 +1,9 @@
 """One change of state partitions: what is asked for, what is refused, what came of it. No Dagster.
 
-The driver changes the state itself, before its program starts the queries: so a change is a
-restart with a plan, which is followed. The lease is held for the restart alone. What a driver has
-begun, the next start undoes or closes, whoever starts it: so nothing is held while it goes on.
+The driver changes the state itself: in place, while it runs, or before its program starts the
+queries, so that a change is a restart with a plan. Either is followed. The lease is held for the
+request or the restart alone. What a driver has begun, the next start undoes or closes, whoever
+starts it: so nothing is held while it goes on.
 """
 
 import time
@@ -21,11 +22,13 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.follow import Following, in_words, listed
+from dagster_sparkscale.state.in_place import Came, change_in_place
 from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, PartitionChange, Settled, aim
 
 CAUSE = "reconfigure state"
@@ -74,7 +77,7 @@ def look(
             status = cluster.status(driver, timeout=_ANSWERS)
     if status is not None and driver is not None and status.epoch != driver.epoch:
         status = None
-    return driver, aim(stream, driver, status, asked, id=id)
+    return driver, aim(stream, driver, status, asked, id=id, now=time.time())
 
 
 def reconfigure(
@@ -92,12 +95,7 @@ def reconfigure(
     """
     begun, tell = time.monotonic(), requester.tell
     driver, found = look(cluster, stream, request.asked, id=request.id)
-    if requester.epoch is not None and (driver is None or driver.epoch != requester.epoch):
-        runs = f"driver {driver.epoch} has come" if driver else "nothing is known of it"
-        raise StaleEpoch(
-            f"{stream.name!r}: this was asked for driver {requester.epoch}, and {runs} since; "
-            "nothing was done"
-        )
+    _check_epoch(stream, driver, requester)
     if isinstance(found, Barred):
         raise Refused(found.why)
     if isinstance(found, Settled):
@@ -105,12 +103,24 @@ def reconfigure(
     assert driver is not None
     for line in found.lines:
         tell(line)
-    new = _restart(cluster, stream, request, found, driver, requester)
-    tell(f"driver {new.epoch} was started with the plan, {time.monotonic() - begun:.1f} s after")
     queries = [each.query for each in found.queries]
     following = Following(cluster, request.id, queries, tell, begun + request.within)
-    now = following.until_through(new)
+    within = max(STOP_TIMEOUT, min(2 * found.longest, request.within))
     notes: tuple[str, ...] = ()
+    came = Came(driver, found.way.why, found.plan, asked=False)
+    if found.way.in_place:
+        came = change_in_place(cluster, found, driver, requester, following, within)
+        if came.restart is not None:
+            notes = (f"{came.restart}; so by a restart of the driver",)
+            tell(notes[0])
+        requester = requester.has_begun() if came.asked else requester
+    new = now = came.driver
+    if came.restart is not None:
+        new = _restart(cluster, stream, came.plan, driver, requester, within)
+        tell(f"driver {new.epoch} was started, {time.monotonic() - begun:.1f} s after")
+        now = following.until_through(new)
+    elif now.epoch != driver.epoch or not now.state.alive:
+        new = driver
     cut = ""
     if now.epoch != new.epoch or not now.state.alive:
         cut = _cut(new, now)
@@ -123,23 +133,46 @@ def reconfigure(
                 f"({ended.exit_reason}). Nothing of it is lost: the next start does it, as by the "
                 f"stream's recovery. {listed(following.results.values())}"
             )
-        notes = (f"{cut}; driver {now.epoch} went on from there",)
+        notes = (*notes, f"{cut}; driver {now.epoch} went on from there")
     if why := _faults(following):
         cut_off = f"{cut}. " if cut else ""
         raise NotDone(f"{cut_off}{why}. {_what_runs(now, following)}")
     results = tuple(following.results[each] for each in sorted(following.results))
+    notes = (*notes, *(_without_more(each) for each in results if each.lacked is not None))
     return Reconfigured(found, now, results, time.monotonic() - begun, notes)
+
+
+def _check_epoch(stream: Stream, driver: Driver | None, requester: Requester) -> None:
+    """
+    Raises:
+        StaleEpoch: the driver that the requester asked for is not the stream's newest any more.
+    """
+    if requester.epoch is not None and (driver is None or driver.epoch != requester.epoch):
+        runs = f"driver {driver.epoch} has come" if driver else "nothing is known of it"
+        raise StaleEpoch(
+            f"{stream.name!r}: this was asked for driver {requester.epoch}, and {runs} since; "
+            "nothing was done"
+        )
+
+
+def _without_more(each: Reconfiguration) -> str:
+    lacked = "the executors more that are declared"
+    return f"query {each.query!r} was changed without {lacked}: {each.lacked}"
 
 
 def _restart(
     cluster: ClusterManager,
     stream: Stream,
-    request: ReconfigureRequest,
-    change: PartitionChange,
+    plan: StatePlan | None,
     driver: Driver,
     requester: Requester,
+    within: float,
 ) -> Driver:
-    """Have a new driver come with the plan; it may have ended already."""
+    """Have a new driver come with the plan, if there is one; it may have ended already.
+
+    Args:
+        within: seconds that the old driver has to end.
+    """
     try:
         outcome = reconcile(
             cluster,
@@ -148,12 +181,17 @@ def _restart(
             Start(
                 restart=True,
                 cause=CAUSE,
-                settings={PLAN: change.plan.to_json()},
-                stop_timeout=max(STOP_TIMEOUT, min(2 * change.longest, request.within)),
+                settings=None if plan is None else {PLAN: plan.to_json()},
+                stop_timeout=within,
                 start_wait=0.0,  # it is followed here, step by step
             ),
         )
-    except (StaleEpoch, OperationInProgress, Held):
+    except StaleEpoch:
+        newest = cluster.find(stream.name)
+        if plan is None and newest is not None and newest.state.alive:
+            return newest  # the old one has ended of itself, and recovery was faster
+        raise
+    except (OperationInProgress, Held):
         raise
     except ClusterError:
         newest = cluster.find(stream.name)
@@ -227,6 +265,10 @@ def _faults(following: Following) -> str | None:
     for query in status.queries if status is not None else ():
         if query.name in following.queries and not query.active and query.error:
             found.append(f"query {query.name!r} has ended: {query.error}")
+    changed_here = {e.query for e in results.values() if e.way != "restart" and e.down is None}
+    active = {query.name for query in status.queries if query.active} if status else set()
+    for name in sorted(changed_here - active) if not found else ():
+        found.append(f"query {name!r} does not run any more: its program has stopped it")
     if not found and len(results) < len(following.queries):
         silent = [each for each in following.queries if each not in results]
         found.append(f"query {silent[0]!r}: its driver has not done anything about its state")

@@ -8,12 +8,13 @@ from pydantic import Field
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.observe.state import rows_of_partitions
+from dagster_sparkscale.observe.state import rows_of_partitions, stood_still
 from dagster_sparkscale.observe.status import Reconfiguration
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.state.follow import listed
 from dagster_sparkscale.state.plan import Asked, Barred, OfQuery, PartitionChange, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
+from dagster_sparkscale.state.way import NO_MORE
 
 NAME = "reconfigure_state"
 _MOST_LISTED = 1024
@@ -67,21 +68,30 @@ def _carry_out(run: Run[ReconfigureConfig]) -> Report:
 
 def _settled(config: ReconfigureConfig, found: Settled) -> Report:
     return Report(
-        f"nothing to do: {found.why}", {"ending": "nothing to do", "dry_run": config.dry_run}
+        f"nothing to do: {found.why}",
+        {"ending": "nothing to do", "dry_run": config.dry_run},
+        reading=config.dry_run,
     )
 
 
 def _planned(change: PartitionChange) -> Report:
+    more = change.way.more if change.way.beside else NO_MORE
     return Report(
         f"would change {_in_short(change)}; nothing was changed; {'; '.join(change.lines)}",
         {
             "ending": "dry run",
             "dry_run": True,
             "estimated_seconds": rounded(change.seconds),
+            "way": change.way.name,
+            "why_a_restart": change.way.why,
+            "why_not_beside": change.way.why_in_place,
+            "executors_meanwhile": more.target,
+            "why_no_more_executors": more.why_not,
             "queries": [_of_plan(each) for each in change.queries],
             "left_for_later": [_of_plan(each) for each in change.left],
             "left_as_they_are": list(change.barred),
         },
+        reading=True,
     )
 
 
@@ -132,6 +142,10 @@ def _of_result(each: Reconfiguration) -> dict[str, Any]:
         "query": each.query,
         "outcome": each.outcome,
         "why": each.reason,
+        "way": each.way,
+        "why_not_beside": each.beside,
+        "why_no_more_executors": each.lacked,
+        "stood_still_seconds": rounded(stood_still(each)),
         "partitions_before": each.before,
         "partitions_after": each.after,
         "rows": each.rows,
@@ -158,8 +172,9 @@ def _config_for(decision: Reconfigure, stream: Stream, epoch: int | None) -> Rec
 
 RECONFIGURE = Operation(
     NAME,
-    "Change the number of state partitions of a stream's queries: restarts it, has the new driver "
-    "change and verify the state before its queries start, and sees the first batch through.",
+    "Change the number of state partitions of a stream's queries: has the driver end a query, "
+    "change and verify its state, and start it again, or restarts the driver for that; and sees "
+    "the first batch through.",
     ReconfigureConfig,
     _carry_out,
     config_for=_config_for,

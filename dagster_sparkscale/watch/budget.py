@@ -1,6 +1,6 @@
 """What a tick decides, cut to what a budget leaves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dagster_sparkscale.autoscale.budget import Cut, Share, cuts
@@ -14,12 +14,17 @@ from dagster_sparkscale.watch.memory import Memory, StreamMemory
 
 
 def within(
-    budget: Budget, assessments: Mapping[str, Assessment], memory: Memory, now: float
-) -> dict[str, Assessment]:
+    budget: Budget,
+    assessments: Mapping[str, Assessment],
+    memory: Memory,
+    now: float,
+    beside: Sequence[Share] = (),
+) -> tuple[dict[str, Assessment], list[Share]]:
     """The assessments, by stream; a stream that wants more than there is gets what there is, or
-    holds and says who has it.
+    holds and says who has it. And what each has of the budget from now on, and wants beside that.
 
     Args:
+        beside: streams that others decide on: what they have, and want.
         memory: has the executors of a driver that does not answer. What is granted now is
             remembered there: the run that asks for it may have to wait.
         now: seconds since the epoch.
@@ -32,7 +37,7 @@ def within(
         )
         for assessment in assessments.values()
     ]
-    found = cuts(budget, shares)
+    found = cuts(budget, [*shares, *beside])
     cut = {
         name: _cut(assessment, found[name]) if name in found else assessment
         for name, assessment in assessments.items()
@@ -40,7 +45,16 @@ def within(
     for name, assessment in cut.items():
         if isinstance(assessment.decision, ScaleTo):
             memory.of(name).granted = (now, assessment.decision.target)
-    return cut
+        elif not _granted(memory, name, now):
+            memory.of(name).granted = None  # so a cursor need not have it for ever
+    return cut, [_after(share, found.get(share.stream.name)) for share in shares]
+
+
+def _after(share: Share, cut: Cut | None) -> Share:
+    """What a stream has once it was granted what it wants, up to a cut."""
+    if cut is not None:
+        return replace(share, executors=cut.target)
+    return replace(share, executors=max(share.executors, share.target or 0), target=None)
 
 
 def _granted(memory: Memory, stream: str, now: float) -> int:

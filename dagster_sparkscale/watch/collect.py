@@ -1,30 +1,37 @@
 """Look at many streams at once, and never for longer than a deadline.
 
-A look may hang for good, as on a state folder whose server is gone, and no thread can be ended from
-outside. So looks are remembered from tick to tick, for as long as the process lives: a stream
-whose look still hangs is not looked at again, and hanging looks have a limit together.
+First all drivers are found: one that has failed is restarted, however many agents are silent. Then
+their agents are asked. A look may hang for good, as on a state folder whose server is gone, and no
+thread can be ended from outside. So looks are remembered from tick to tick, for as long as the
+process lives: a stream whose look still hangs is not looked at again, and hanging looks have a
+limit together.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.deadlines import Calls, NoAnswer
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.watch.coverage import to_ask_for
-from dagster_sparkscale.watch.sighting import Sighting, look
+from dagster_sparkscale.watch.sighting import Sighting, ask, find
 
 AT_ONCE = 3
 """Threads to begin with: enough to keep the interpreter busy while agents think."""
-THREADS = 16
-"""Threads of a tick at most, for agents that are slow or silent."""
-HANGING = 64
+THREADS = 64
+"""Threads of a tick at most, for agents that are slow or silent: a thousand silent ones are asked
+in four ticks."""
+HANGING = 128
 """Threads at most, those included whose looks still hang from earlier ticks."""
 PATIENCE = 0.02
 """Seconds without an answer before one more thread joins in. An agent answers within one or two
 milliseconds."""
+FINDING = 0.5
+"""Part of the time for finding drivers alone; then agents are asked first."""
 SLOW = 1.0
 """Seconds after which a look was slow."""
 PUT_OFF = 300.0
@@ -33,14 +40,28 @@ waited for in vain, a thousand others can answer. No longer, for each must have 
 
 
 class Collector:
-    """Looks at the streams of one cluster, tick by tick; those first that have waited longest."""
+    """Looks at the streams of one cluster, tick by tick; those first that have waited longest.
 
-    def __init__(self) -> None:
+    Args:
+        snapshot: gets what the cluster manager knows of all streams together.
+    """
+
+    def __init__(
+        self, snapshot: Callable[[ClusterManager], ClusterManager] = lambda of: of.snapshot()
+    ) -> None:
+        self._snapshot = snapshot
         self._lock = threading.Lock()
         self._looking: dict[str, float] = {}
         """When the looks began that have not returned, by `time.monotonic()`."""
         self._turns: dict[str, float] = {}
         """Since when it is the turn of each stream; of none that was never looked at."""
+        self._calls = Calls()
+
+    def first(self, streams: Iterable[str]) -> None:
+        """Have these looked at first at the next tick: this one had no time for what was seen."""
+        with self._lock:
+            for name in streams:
+                self._turns.pop(name, None)
 
     def collect(
         self,
@@ -62,65 +83,86 @@ class Collector:
             hanging = dict(self._looking)
             self._turns = {name: at for name, at in self._turns.items() if name in declared}
             turns = dict(self._turns)
-        try:
-            snapshot = cluster.snapshot()
-        except Exception as error:  # the tick still has to tell that nothing can be told
-            known = isinstance(error, ClusterError)
-            why = str(error) if known else f"{type(error).__name__}: {error}"
+        snapshot = self._calls.within("snapshot", lambda: self._snapshot(cluster), deadline)
+        if isinstance(snapshot, Exception):  # the tick still has to tell that nothing can be told
+            why = _why(snapshot)
             return {name: Sighting(name, error=why) for name in declared}
+        seen = snapshot
 
-        def look_at(stream: Stream) -> Sighting:
+        def ask_one(stream: Stream, found: Sighting) -> Sighting:
             before = elapsed.get(stream.name) if elapsed else None
             if before is not None:
                 before += time.monotonic() - began
             window = to_ask_for(stream.window, before)
-            return self._look(snapshot, stream, min(5.0, deadline), window)
+            return ask(seen, stream, found, min(5.0, deadline), window)
 
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
         most = min(THREADS, HANGING - len(hanging))
-        found = _Looks(look_at, waiting, began + deadline).found_by(most)
-        late = f"not looked at within {deadline:.3g} s: too many agents are slow"
+        slow: set[str] = set()
+        found, drivers = _Looks(
+            lambda stream: self._timed(stream, slow, lambda: find(seen, stream.name)),
+            lambda stream, found: self._timed(stream, slow, lambda: ask_one(stream, found), True),
+            *(waiting, began, began + deadline),
+        ).found_by(most)
+        late = f"not looked at within {deadline:.1f} s: too many agents are slow"
         if most <= 0:
             late = f"not looked at: {len(hanging)} looks hang, and no more begin until one returns"
+        missing = {name: _half_seen(name, drivers.get(name), late) for name in declared}
+        missing |= {name: Sighting(name, error=_hangs(began - at)) for name, at in hanging.items()}
+        return {name: found.get(name) or missing[name] for name in declared}
 
-        def missing(name: str) -> Sighting:
-            why = _hangs(began - hanging[name]) if name in hanging else late
-            return Sighting(name, error=why)
-
-        return {name: found.get(name) or missing(name) for name in declared}
-
-    def _look(
-        self, cluster: ClusterManager, stream: Stream, timeout: float, window: float
+    def _timed(
+        self, stream: Stream, slow: set[str], half: Callable[[], Sighting], last: bool = False
     ) -> Sighting:
-        began = time.monotonic()
+        """The result of one half of a look at a stream.
+
+        Args:
+            slow: the streams of this tick one half of whose look was.
+            last: whether it is the second half.
+        """
+        name, began = stream.name, time.monotonic()
         with self._lock:
-            self._looking[stream.name] = began
+            self._looking[name] = began
+        sighting: Sighting | None = None
         try:
-            return look(cluster, stream, timeout=timeout, window=window)
+            sighting = half()
+            return sighting
         finally:
-            slow = time.monotonic() - began > SLOW
             with self._lock:
-                self._looking.pop(stream.name, None)
-                self._turns[stream.name] = began + (PUT_OFF if slow else 0.0)
+                self._looking.pop(name, None)
+                if time.monotonic() - began > SLOW:
+                    slow.add(name)
+                # Who was found and is not asked yet keeps its turn.
+                if last or name in slow or sighting is None or sighting.is_whole:
+                    self._turns[name] = began + (PUT_OFF if name in slow else 0.0)
 
 
 class _Looks:
     """The looks of one tick: threads take one stream after the other, until `until`."""
 
     def __init__(
-        self, look_at: Callable[[Stream], Sighting], streams: Sequence[Stream], until: float
+        self,
+        find_one: Callable[[Stream], Sighting],
+        ask_one: Callable[[Stream, Sighting], Sighting],
+        streams: Sequence[Stream],
+        began: float,
+        until: float,
     ) -> None:
-        self._look_at, self._count, self._until = look_at, len(streams), until
-        self._todo: SimpleQueue[Stream] = SimpleQueue()
+        self._find_one, self._ask_one = find_one, ask_one
+        self._count, self._until = len(streams), until
+        self._asking = began + FINDING * (until - began)
+        self._to_find: SimpleQueue[Stream] = SimpleQueue()
         for stream in streams:
-            self._todo.put(stream)
+            self._to_find.put(stream)
+        self._to_ask: SimpleQueue[tuple[Stream, Sighting]] = SimpleQueue()
+        self._drivers: dict[str, Sighting] = {}
         self._found: dict[str, Sighting] = {}
         self._finished = threading.Event()
 
-    def found_by(self, most: int) -> Mapping[str, Sighting]:
-        """The sightings by name, once all are there or the time is over; hanging looks add theirs
-        later.
+    def found_by(self, most: int) -> tuple[Mapping[str, Sighting], Mapping[str, Sighting]]:
+        """The sightings by name, once all are there or the time is over, and those of streams that
+        are found and not asked; hanging looks add theirs later.
 
         Args:
             most: threads at most.
@@ -130,25 +172,76 @@ class _Looks:
             left = self._until - time.monotonic()
             if left <= 0:
                 break
-            waited_in_vain, all_taken = len(self._found) == answered, self._todo.empty()
+            waited_in_vain, all_taken = self._done == answered, self._is_taken
             if (threads < AT_ONCE or waited_in_vain) and threads < most and not all_taken:
                 # A daemon: a look that hangs must not keep the code server from ending.
                 threading.Thread(target=self._work, name="sparkscale-look", daemon=True).start()
                 threads += 1
-            answered = len(self._found)
-            if threads >= min(AT_ONCE, most) or self._todo.empty():
+            answered = self._done
+            if threads >= min(AT_ONCE, most) or self._is_taken:
                 self._finished.wait(min(PATIENCE, left))
-        return self._found
+        return dict(self._found), dict(self._drivers)
+
+    @property
+    def _done(self) -> int:
+        """Steps that have come to their end."""
+        return len(self._found) + len(self._drivers)
+
+    @property
+    def _is_taken(self) -> bool:
+        return self._to_find.empty() and self._to_ask.empty()
 
     def _work(self) -> None:
         while time.monotonic() < self._until:
-            try:
-                stream = self._todo.get_nowait()
-            except Empty:
+            first, then = (self._find_next, self._ask_next)
+            if time.monotonic() >= self._asking:
+                first, then = then, first
+            if not (first() or then()):
                 return
-            self._found[stream.name] = self._look_at(stream)
-            if len(self._found) == self._count:
-                self._finished.set()
+
+    def _find_next(self) -> bool:
+        """Find a driver; False where all are found, or being found."""
+        try:
+            stream = self._to_find.get_nowait()
+        except Empty:
+            return False
+        found = self._find_one(stream)
+        if found.is_whole:
+            self._end(found)
+        else:
+            self._drivers[stream.name] = found
+            self._to_ask.put((stream, found))
+        return True
+
+    def _ask_next(self) -> bool:
+        """Ask an agent; False where all that are found are asked, or being asked."""
+        try:
+            stream, found = self._to_ask.get_nowait()
+        except Empty:
+            return False
+        self._end(self._ask_one(stream, found))
+        return True
+
+    def _end(self, sighting: Sighting) -> None:
+        self._found[sighting.stream] = sighting
+        if len(self._found) == self._count:
+            self._finished.set()
+
+
+def _half_seen(name: str, found: Sighting | None, late: str) -> Sighting:
+    """What is known of a stream whose look has not come to its end."""
+    if found is None:
+        return Sighting(name, error=late, late=True)
+    known = found.driver
+    if known is not None and known.state is DriverState.FAILED:
+        return found  # nothing is lacking but the end of its log, and no recovery waits for that
+    return replace(found, error=late, late=True)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NoAnswer):
+        return f"the cluster's streams can't be listed: {error}"
+    return str(error) if isinstance(error, ClusterError) else f"{type(error).__name__}: {error}"
 
 
 def _hangs(seconds: float) -> str:

@@ -6,9 +6,9 @@ by what it sees alone.
 """
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from dagster import DagsterInstance
@@ -97,20 +97,25 @@ class Learners:
 
 
 def learned_so_far(
-    instance: DagsterInstance, streams: Iterable[Stream], now: float, seconds: float
+    instance: DagsterInstance,
+    streams: Iterable[Stream],
+    now: float,
+    seconds: float,
+    pending: Mapping[str, Sequence[Minute]] = MappingProxyType({}),
 ) -> dict[str, Learner]:
     """What the policies of these streams have learned from the minutes that are stored, by name.
-    The sensor knows those since the last event as well.
 
     Args:
         now: seconds since the epoch.
         seconds: for reading; streams whose turn does not come are left out.
+        pending: of each stream, the minutes that the sensor has seen and that are not stored yet.
     """
     until, found = time.monotonic() + seconds, {}
     for stream in streams:
         nothing = _nothing(stream)
         if nothing is not None and time.monotonic() < until:
-            found[stream.name] = _read_back(nothing, instance, stream, now)
+            since_then = pending.get(stream.name, ())
+            found[stream.name] = _read_back(nothing, instance, stream, now, since_then)
     return found
 
 

@@ -4,19 +4,17 @@ Nothing here is needed for safety. A lost cursor costs a stream the minutes that
 been told of, one repeated check evaluation, one early event, and perhaps the look at a batch. Pure.
 """
 
-import json
 import math
-import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import ConfigDict, FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.autoscale.scale_down import NOTHING_ASKED, Asked
-from dagster_sparkscale.observe.minutes import Minute, added, check, pack, unpack
+from dagster_sparkscale.observe.minutes import Minute, added, check, merged, pack, unpack
 from dagster_sparkscale.observe.usage import Usage
+from dagster_sparkscale.watch import cursor as cursors
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
 
@@ -72,26 +70,48 @@ class StreamMemory:
     """When a budget last gave it executors, seconds since the epoch, and its target then."""
     usage: Usage = field(default_factory=Usage)
     """What its executors have cost today."""
+    spilled_at: int = 0
+    """When the last minute was that an event of the fleet carries in the place of the cursor; 0:
+    none, or none since the last event."""
     pending: dict[str, Any] = field(default_factory=dict)
-    """The minutes since the last event, packed."""
+    """The minutes since the last event that no event of the fleet carries, packed."""
+    spilled: Sequence[Mapping[str, Any]] = field(default=(), repr=False, compare=False)
+    """The minutes that one does carry, as they have been read back. The cursor has them not."""
 
     @property
     def minutes(self) -> list[Minute]:
         """The minutes since the last event."""
-        return unpack(self.pending) if self.pending else []
+        pending = unpack(self.pending) if self.pending else []
+        if not self.spilled:
+            return pending
+        parts = [*map(unpack, self.spilled), pending]
+        told_at, until = self.told.at, self.last_at if self.is_set_back else 0
+        return [each for each in merged(parts) if each.at > told_at or each.at <= until]
 
     @minutes.setter
     def minutes(self, minutes: Sequence[Minute]) -> None:
-        self.pending = pack(minutes) if minutes else {}
+        self.pending, self.spilled, self.spilled_at = pack(minutes) if minutes else {}, (), 0
 
     def add(self, minute: Minute) -> None:
         """Remember one minute more since the last event."""
         self.pending = added(self.pending, minute)
 
+    def forget_before(self, at: float) -> None:
+        """Forget the pending minutes up to then, seconds since the epoch."""
+        left = [minute for minute in unpack(self.pending) if minute.at > at]
+        self.pending = pack(left) if left else {}
+
+    @property
+    def is_set_back(self) -> bool:
+        """Whether the clock was set back since the last event."""
+        return self.last_at < int(self.told.at)
+
     @property
     def last_at(self) -> int:
         """When it was last seen, seconds since the epoch; 0: never."""
-        return sum(self.pending["at"]) if self.pending else int(self.told.at)
+        if self.pending:
+            return sum(self.pending["at"])
+        return self.spilled_at or int(self.told.at)
 
 
 @dataclass
@@ -99,14 +119,20 @@ class Memory:
     streams: dict[str, StreamMemory] = field(default_factory=dict)
     fleet: FleetMemory = field(default_factory=FleetMemory)
 
+    spills: list[int] = field(default_factory=list)
+    """When the fleet was told of minutes that no event of their stream tells of yet, seconds since
+    the epoch."""
+    left_out: list[str] = field(default_factory=list)
+    """What the cursor had no room for, in words."""
+
     @classmethod
     def load(cls, cursor: str | None) -> "Memory":
         """Read a cursor. One that can't be read is a new beginning, not an error: a sensor that
         fails on its own cursor would never tick again."""
         try:
-            text = zlib.decompress(b64decode(cursor or "", validate=True))
-            read = _MEMORY.validate_json(text, strict=True)
+            read = _MEMORY.validate_json(cursors.read(cursor or ""), strict=True)
             for memory in read.streams.values():
+                memory.spilled = ()
                 if memory.pending:
                     check(memory.pending)
                 numbers, texts = _beside(memory).items(), _beside(memory.told).items()
@@ -115,34 +141,41 @@ class Memory:
                 }
                 news = {key: text for key, text in texts if isinstance(text, str) and text}
                 memory.told = replace(memory.told, news=news)
-        except (ValueError, zlib.error):  # pydantic's is a ValueError
+        except ValueError:  # pydantic's is one
             return cls()
         return read
 
     def of(self, stream: str) -> StreamMemory:
         return self.streams.setdefault(stream, StreamMemory())
 
-    def dump(self, keep: Collection[str]) -> str:
-        """The cursor, without streams that are not in `keep` any more. Compressed: Dagster stores
-        it with each tick."""
+    def dump(self, keep: Collection[str], spill: Callable[[], bool] = lambda: False) -> str:
+        """The cursor, without streams that are not in `keep` any more.
+
+        Args:
+            spill: takes minutes out of this memory where the cursor has no room for them; False:
+                there are none, or nobody takes them.
+        """
+        whole = cursors.whole(cursor := self._cursor(keep))
+        if whole is None and spill():
+            whole = cursors.whole(cursor := self._cursor(keep))
+        return cursors.reduced(cursor) if whole is None else whole
+
+    def _cursor(self, keep: Collection[str]) -> cursors.Cursor:
         # Not `asdict`: it would copy each value of each minute.
         kept = {
-            name: _flat(memory, "learned")
+            name: _flat(memory, "learned", "spilled")
             | {"told": _flat(memory.told, "news")}
             | {"evaluated": vars(memory.evaluated), "usage": vars(memory.usage)}
             | {"asked": vars(memory.asked)}
             for name, memory in self.streams.items()
             if name in keep
         }
-        cursor = {"streams": kept, "fleet": asdict(self.fleet)}
-        # Half a character, as a broken log may have it, must not make it unreadable.
-        text = json.dumps(cursor, separators=(",", ":"), ensure_ascii=False)
-        return b64encode(zlib.compress(text.encode(errors="replace"), level=1)).decode()
+        return {"streams": kept, "fleet": asdict(self.fleet), "spills": self.spills}
 
 
-def _flat(one: StreamMemory | Reported, of_capabilities: str) -> dict[str, Any]:
+def _flat(one: StreamMemory | Reported, of_capabilities: str, *but: str) -> dict[str, Any]:
     """The fields for JSON, and beside them what capabilities keep there, under their own keys."""
-    fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    fields = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in but}
     beside: dict[str, Any] = fields.pop(of_capabilities)
     return fields | beside
 

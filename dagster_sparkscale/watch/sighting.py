@@ -29,6 +29,18 @@ class Sighting:
     """Only for a failed driver: what its recovery depends on."""
     log_tail: str = ""
     """Only for a failed driver."""
+    late: bool = False
+    """Whether the time was over before the look was: `error` says so, and nothing of the stream."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is nothing more to be seen than this."""
+        known = self.driver
+        return (
+            self.error is not None
+            or known is None
+            or not (known.state.alive or known.state is DriverState.FAILED)
+        )
 
 
 def look(
@@ -40,28 +52,44 @@ def look(
         timeout: seconds the agent has to answer.
         window: seconds of batches to ask it for; None: the stream's window.
     """
-    name = stream.name
+    found = find(cluster, stream.name)
+    return found if found.is_whole else ask(cluster, stream, found, timeout, window)
+
+
+def find(cluster: ClusterManager, name: str) -> Sighting:
+    """The first half of a look: the driver of a stream. What its recovery depends on is in it."""
     driver: Driver | None = None
     try:
         driver = cluster.find(name)
-        if driver is None:
-            return Sighting(name)
-        if driver.state is DriverState.FAILED:
-            return Sighting(
-                name,
-                driver,
-                history=tuple(cluster.history(name)),
-                log_tail=_log_tail(cluster, driver),
-            )
-        if not driver.state.alive:
-            return Sighting(name, driver)
-        window = stream.window if window is None else window
-        status = cluster.status(driver, timeout=timeout, window=window)
-        return Sighting(name, driver, status)
-    except ClusterError as error:
-        return Sighting(name, driver, error=str(error))
-    except Exception as error:  # one stream's broken record must not silence the others
-        return Sighting(name, driver, error=f"{type(error).__name__}: {error}")
+        if driver is not None and driver.state is DriverState.FAILED:
+            return Sighting(name, driver, history=tuple(cluster.history(name)))
+        return Sighting(name, driver)
+    except Exception as error:
+        return Sighting(name, driver, error=_why(error))
+
+
+def ask(
+    cluster: ClusterManager,
+    stream: Stream,
+    found: Sighting,
+    timeout: float,
+    window: float | None = None,
+) -> Sighting:
+    """The second half: the answer of its agent, or the end of its log where it has failed."""
+    driver = found.driver
+    assert driver is not None
+    if driver.state is DriverState.FAILED:
+        return replace(found, log_tail=_log_tail(cluster, driver))
+    window = stream.window if window is None else window
+    try:
+        return replace(found, status=cluster.status(driver, timeout=timeout, window=window))
+    except Exception as error:
+        return replace(found, error=_why(error))
+
+
+def _why(error: Exception) -> str:
+    """One stream's broken record must not silence the others."""
+    return str(error) if isinstance(error, ClusterError) else f"{type(error).__name__}: {error}"
 
 
 def missed(sighting: Sighting, epoch: int | None) -> Sighting:

@@ -15,10 +15,9 @@ _INSTALLED = jars.CACHE / "kafka" / "connector"
 
 
 def connector() -> str:
-    """The jars as the setting `spark.jars` takes them, installed first where need be.
+    """The jars as the setting `spark.jars` takes them.
 
     Raises:
         InstallFailed: one can't be had.
     """
-    folder = jars.install(_LOCK, _INSTALLED)
-    return ",".join(str(folder / jar.file) for jar in jars.wanted(_LOCK))
+    return jars.listed(_LOCK, _INSTALLED)

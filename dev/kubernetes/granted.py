@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,32 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 DAGSTER = "dagster"
 """Dagster's namespace, and its service account there, as the manifests have them."""
 USER = f"system:serviceaccount:{DAGSTER}:{DAGSTER}"
-_KINDS = {
-    "ServiceAccount": ("/api/v1", "serviceaccounts"),
-    "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles"),
-    "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
-    "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
-    "ClusterRoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
-}
 
 
 def apply(kubernetes: Reached, space: str, *manifests: str) -> None:
     """What `kubectl apply -n SPACE -f MANIFEST` does with the manifests of deploy/kubernetes."""
     for name in manifests:
         for each in yaml.safe_load_all((DEPLOY / name).read_text()):
-            group, kind = _KINDS[each["kind"]]
-            where = "" if each["kind"].startswith("Cluster") else f"/namespaces/{space}"
             made = copy.deepcopy(each)
             for subject in made.get("subjects") or []:
                 if subject.get("namespace") == DAGSTER:
                     subject["namespace"] = _dagster_of(kubernetes, space)
-            _see_to(kubernetes, f"{group}{where}/{kind}", made)
+            _see_to(kubernetes, place_of(kubernetes, space, each), made)
+
+
+def place_of(kubernetes: Reached, space: str, manifest: Mapping[str, Any]) -> str:
+    """The path where an object is made, as the API server says: in `space`, or in no namespace.
+
+    Raises:
+        LookupError: the API server knows no such kind.
+    """
+    version = manifest["apiVersion"]
+    group = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    found = kubernetes.api.get(group) or {"resources": []}
+    for each in found["resources"]:
+        if each["kind"] == manifest["kind"] and "/" not in each["name"]:
+            return f"{group}{f'/namespaces/{space}' if each['namespaced'] else ''}/{each['name']}"
+    raise LookupError(f"no {manifest['kind']} of {version}")
 
 
 def granted(*manifests: str) -> set[tuple[str, str]]:

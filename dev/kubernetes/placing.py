@@ -1,11 +1,12 @@
 """On which node a pod fits: a part of what Kubernetes' scheduler looks at, in its words.
 
-No input and no output: data in, data out. Affinity, spreading and priorities are not looked at.
+No input and no output: data in, data out. Affinity to other pods, spreading and priorities are not
+looked at.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,14 @@ _UNITS = {
     "m": Fraction(1, 1000),
     **{unit: Fraction(1000 ** (n + 1)) for n, unit in enumerate("kMGTPE")},
     **{f"{unit}i": Fraction(1024 ** (n + 1)) for n, unit in enumerate("KMGTPE")},
+}
+
+_TO_BEGIN = "DuringSchedulingIgnoredDuringExecution"
+_FITS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
 }
 
 
@@ -47,22 +56,23 @@ def requests(*pods: Object) -> dict[str, Fraction]:
 
 
 def place(pod: Object, nodes: Sequence[Object], pods: Sequence[Object]) -> tuple[str | None, str]:
-    """The name of the node that `pod` goes to, the emptiest; or None and why none will do.
+    """The name of the node that `pod` goes to, the emptiest of those it likes best; or None and why
+    none will do.
 
     Args:
         pods: all there are; those that have ended take no room.
     """
     reasons: Counter[str] = Counter()
-    fitting: list[tuple[Fraction, str]] = []
+    fitting: list[tuple[int, Fraction, str]] = []
     for node in nodes:
         name = node["metadata"]["name"]
         used = requests(*(each for each in pods if _takes_room(each, name)))
         if why := _why_not(pod, node, used):
             reasons.update(why)
         else:
-            fitting.append((used["cpu"], name))
+            fitting.append((-_liking(pod, node), used["cpu"], name))
     if fitting:
-        return min(fitting)[1], ""
+        return min(fitting)[2], ""
     told = ", ".join(f"{number} {why}" for why, number in sorted(reasons.items()))
     return None, f"0/{len(nodes)} nodes are available: {told}."
 
@@ -80,7 +90,11 @@ def _why_not(pod: Object, node: Object, used: Mapping[str, Fraction]) -> list[st
         if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerated:
             return ["node(s) had untolerated taint(s)"]
     labels = node["metadata"].get("labels") or {}
-    if any(labels.get(k) != v for k, v in (pod["spec"].get("nodeSelector") or {}).items()):
+    selected = all(labels.get(k) == v for k, v in (pod["spec"].get("nodeSelector") or {}).items())
+    required = _affinity(pod).get(f"required{_TO_BEGIN}")
+    if not selected or (
+        required and not any(_has(node, term) for term in required["nodeSelectorTerms"])
+    ):
         return ["node(s) didn't match Pod's node affinity/selector"]
     there_is = node["status"]["allocatable"]
     return [
@@ -88,6 +102,25 @@ def _why_not(pod: Object, node: Object, used: Mapping[str, Fraction]) -> list[st
         for name, amount in requests(pod).items()
         if amount > quantity(there_is.get(name, 0)) - used.get(name, 0)
     ]
+
+
+def _affinity(pod: Object) -> Object:
+    found: Object = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    return found
+
+
+def _liking(pod: Object, node: Object) -> int:
+    liked = _affinity(pod).get(f"preferred{_TO_BEGIN}") or []
+    return sum(each["weight"] for each in liked if _has(node, each["preference"]))
+
+
+def _has(node: Object, term: Object) -> bool:
+    """Whether a node is as a term has it."""
+    labels = node["metadata"].get("labels") or {}
+    return all(
+        _FITS[each["operator"]](labels.get(each["key"]), each.get("values"))
+        for each in term["matchExpressions"]
+    )
 
 
 def _tolerates(toleration: Object, taint: Object) -> bool:

@@ -21,6 +21,10 @@ _CONTROLLERS = (
     "statefulset-controller",
     "deployment-controller",
     "replicaset-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "disruption-controller",
 )
 _AUDIT = """\
 apiVersion: audit.k8s.io/v1

@@ -45,6 +45,21 @@ class Sources:
         binary = found.get("binaryData") or {}
         return texts | {key: base64.b64decode(each) for key, each in binary.items()}
 
+    def claimed(self, name: str) -> Path:
+        """The folder of a claim's volume, which is one of this machine (`hostPath`).
+
+        Raises:
+            Missing: there is no such claim, or no volume for it yet.
+            Refused: the API server does not say.
+        """
+        claim = self._api.get(f"{self._namespace}/persistentvolumeclaims/{name}")
+        if claim is None:
+            raise Missing(f'persistentvolumeclaim "{name}" not found')
+        if claim.get("status", {}).get("phase") != "Bound":
+            raise Missing(f'persistentvolumeclaim "{name}" is not bound')
+        volume = self._api.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}") or {}
+        return Path(volume["spec"]["hostPath"]["path"])
+
     def token(self, asked: Mapping[str, Any]) -> bytes:
         """A token of the pod's service account.
 
@@ -152,6 +167,8 @@ def fill(volume: Mapping[str, Any], place: Path, sources: Sources) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     if (path := volume.get("hostPath")) is not None:
         return Path(path["path"])
+    if (claim := volume.get("persistentVolumeClaim")) is not None:
+        return sources.claimed(claim["claimName"])
     if "emptyDir" in volume:
         place.chmod(0o777)
         return place

@@ -85,7 +85,7 @@ class TestALimitThatExecutorsRaise:
         for ratio in (0.2, 0.88, 0.95):
             decision = decided(ratio=ratio, requested=9)
             assert isinstance(decision, Hold) and not decision.pinned
-        assert "9 are requested already, 4 have registered" in decided(requested=9).reason
+        assert "9 are requested already, 4 registered so far" in decided(requested=9).reason
         assert decided(ratio=0.95, requested=9, throttled=None).target == 5
 
     def test_at_the_maximum_it_is_pinned(self) -> None:

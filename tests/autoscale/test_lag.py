@@ -189,7 +189,7 @@ class TestDecided:
     def test_what_is_outstanding_is_not_called_off(self, ratio):
         decision = decided(ratio=ratio, registered=4, requested=9)
         assert isinstance(decision, Hold) and not decision.pinned
-        assert "9 are requested already, 4 have registered" in decision.reason
+        assert "9 are requested already, 4 registered so far" in decision.reason
 
     def test_nor_at_the_minimum(self):
         assert isinstance(decided(ratio=0.1, lag_paced=True, registered=1, requested=9), Hold)

@@ -193,7 +193,7 @@ class TestMendedDefects:
     def test_they_are_called_off_at_the_minimum_as_well(self):
         decision = decided(registered=1, requested=9, ratio=0.1)
         assert decision.target == 1
-        assert "9 requested, of which 1 have registered" in decision.reason
+        assert "9 requested, of which 1 registered so far" in decision.reason
 
     def test_an_executor_that_is_still_leaving_is_not_removed_twice(self):
         decision = decided(registered=4, requested=3, ratio=0.1)
@@ -204,7 +204,7 @@ class TestMendedDefects:
         decision = decided(registered=4, requested=5, ratio=1.0)
         assert isinstance(decision, Hold)
         assert not decision.pinned
-        assert "5 are requested already, 4 have registered" in decision.reason
+        assert "5 are requested already, 4 registered so far" in decision.reason
 
 
 class TestLeaving:
@@ -213,7 +213,7 @@ class TestLeaving:
     def test_low_load_beside_them_does_not_raise_what_is_requested(self):
         decision = decided(ratio=0.1, registered=8, removing=6, requested=2)
         assert decision == Hold(
-            "R 0.10 is at or below 0.3; 2 are requested already, 8 have registered, of which 6 are "
+            "R 0.10 is at or below 0.3; 2 are requested already, 8 registered so far, of which 6 "
             "leaving"
         )
 
@@ -226,7 +226,7 @@ class TestLeaving:
     def test_high_load_is_answered_by_those_that_stay(self):
         decision = decided(ratio=1.2, registered=8, removing=6, requested=2)
         assert decision == ScaleTo(
-            3, "8 registered, of which 6 are leaving -> 3: R 1.20 is at or above 0.9"
+            3, "8 registered, of which 6 leaving -> 3: R 1.20 is at or above 0.9"
         )
         assert decided(stalled=3.0, overdue=3.0, registered=8, removing=6, requested=2).target == 5
 
@@ -238,7 +238,7 @@ class TestLeaving:
     def test_what_is_outstanding_is_called_off_all_the_same(self):
         decision = decided(ratio=0.1, registered=4, removing=3, requested=5)
         assert decision.target == 1
-        assert "5 requested, of which 4 have registered, of which 3 are leaving" in decision.reason
+        assert "5 requested, of which 4 registered so far, of which 3 leaving" in decision.reason
 
     def test_those_that_all_leave_are_no_capacity(self):
         decision = decided(ratio=5.0, registered=3, removing=3, requested=2)
@@ -249,7 +249,7 @@ class TestLeaving:
 
     def test_in_between_they_are_told_of(self):
         assert decided(ratio=0.5, registered=4, removing=1, requested=3).reason == (
-            "R 0.50 is between 0.3 and 0.9; 3 of 3 have registered, 1 more are leaving"
+            "R 0.50 is between 0.3 and 0.9; 3 of 3 have registered, 1 more leaving"
         )
 
     def test_an_agents_answer_says_how_many(self):

@@ -24,9 +24,9 @@ class TestWhatExecutorsCannotCure:
     def test_time_spent_on_planning_is_not_answered_by_executors(self):
         decision = judged((batch(12, planning_ms=9_000),))
         assert decision == Hold(
-            "R 1.20 of query 'counts' is at or above 0.9, but the driver spends 0.90 of it on "
-            "finding offsets, planning and the query's logs, and more executors would not take "
-            "that over"
+            "R 1.20 of query 'counts' is at or above 0.9, but 0.90 of that R is the driver's "
+            "time for finding offsets, planning and the query's logs, and more executors would not "
+            "take that over"
         )
 
     @pytest.mark.parametrize("planning_ms", [None, 0, 8_999])

@@ -40,7 +40,7 @@ def test_a_late_stream_is_not_asked_twice_for_what_is_on_its_way():
     policy = RatioPolicy(max_lag=300)
     decision = decided(policy=policy, registered=4, requested=5, ratio=0.5, lag=900.0)
     assert decision == Hold(
-        "lag 900.0 s is above 300 s, R 0.50; 5 are requested already, 4 have registered"
+        "lag 900.0 s is above 300 s, R 0.50; 5 are requested already, 4 registered so far"
     )
 
 

@@ -12,7 +12,7 @@ from dagster_sparkscale.observe.status import Limit, Query
 from tests.fakes import QUERY, status
 from tests.watch.reader import written
 
-HEAD = "|source|limit (records/s)|by|estimate|heeded|took (records/s)|\n|-|-|-|-|-|-|\n"
+HEAD = "|source|limit (records/s)|took (records/s)|\n|-|-|-|\n"
 LIMIT = Limit(
     "clicks",
     QUERY,
@@ -40,8 +40,8 @@ def test_where_nothing_limits_a_source_there_is_nothing():
 def test_a_line_a_source_and_why_the_lowest_is_what_it_is():
     other = replace(LIMIT, source="a|b", rate=99.25, taken=False, reason="less fits", records=7)
     assert shown(LIMIT, other) == (
-        f"{HEAD}|clicks |4,219|estimate|4,219|yes|4,000|\n"
-        "|a\\|b |99.2|estimate|4,219|**no**|3.5|\n\na\\|b: less fits"
+        f"{HEAD}|clicks |4,219, estimate |4,000, heeded |\n"
+        "|a\\|b |99.2, estimate |3.5, **not heeded** |\n\na\\|b: less fits"
     )
 
 
@@ -50,8 +50,12 @@ def test_what_was_set_and_what_it_began_with_are_told_from_estimates():
     was_set = Limit("b", None, 50.0, "set")
     free = Limit("c", QUERY, records=10)
     assert shown(begins, was_set, free) == (
-        f"{HEAD}|a |100|to begin with|-|-|-|\n|b |50|set|-|-|-|\n|c |none|-|-|-|5|"
+        f"{HEAD}|a |100, to begin with |- |\n|b |50, set |- |\n|c |none |5 |"
     )
+
+
+def test_what_it_would_be_beside_a_limit_that_is_lower_is_shown():
+    assert "|50, set, estimate 4,219 |" in shown(replace(LIMIT, rate=50.0, by="set"))
 
 
 def test_who_set_what_is_not_declared():
@@ -66,12 +70,13 @@ def test_who_set_what_is_not_declared():
 
 
 def test_a_source_that_an_estimator_has_not_limited_yet_is_shown():
-    assert shown(Limit("a", QUERY, estimator="pid")) == f"{HEAD}|a |none|-|-|-|-|"
+    assert shown(Limit("a", QUERY, estimator="pid")) == f"{HEAD}|a |none |- |"
 
 
 def test_of_a_query_that_is_not_known_it_is_not_told_what_it_took():
-    assert "|yes|-|" in shown(replace(LIMIT, query="gone"))
-    assert "|yes|-|" in of_sources(status(limits=(LIMIT,), queries=(Query(QUERY, active=True),)))
+    assert "|-, heeded |" in shown(replace(LIMIT, query="gone"))
+    unpaced = (Query(QUERY, active=True),)
+    assert "|-, heeded |" in of_sources(status(limits=(LIMIT,), queries=unpaced))
 
 
 @given(
@@ -96,5 +101,5 @@ def test_it_is_shown_in_place_whatever_the_names(limits):
     if text:
         assert text.startswith(HEAD)
         texts, kinds = written(text)
-        assert texts[6] == limits[0].source or len(limits[0].source) > 20
+        assert texts[3] == limits[0].source or len(limits[0].source) > 20
         assert "html_inline" not in kinds

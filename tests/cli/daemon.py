@@ -28,12 +28,14 @@ def beat(ago: float = 1.0, **others: float) -> None:
             instance.add_daemon_heartbeat(DaemonHeartbeat(at, kind, "daemon", []))
 
 
-def state(status: InstigatorStatus, ago: float) -> InstigatorState:
+def state(
+    status: InstigatorStatus, ago: float, sensor: str = "autoscaler", cursor: str | None = None
+) -> InstigatorState:
     pointer = LoadableTargetOrigin(python_file="definitions.py")
     location = ManagedGrpcPythonEnvCodeLocationOrigin(pointer, "definitions.py")
     repository = RemoteRepositoryOrigin(location, "__repository__")
-    data = SensorInstigatorData(last_tick_timestamp=time.time() - ago)
-    origin = repository.get_instigator_origin("autoscaler")
+    data = SensorInstigatorData(last_tick_timestamp=time.time() - ago, cursor=cursor)
+    origin = repository.get_instigator_origin(sensor)
     return InstigatorState(origin, InstigatorType.SENSOR, status, data)
 
 
@@ -41,9 +43,11 @@ def tick(
     status: InstigatorStatus = InstigatorStatus.DECLARED_IN_CODE,
     ago: float = 20.0,
     error: str | None = None,
+    sensor: str = "autoscaler",
+    cursor: str | None = None,
 ) -> None:
     """As the daemon remembers a sensor that ticked, and whoever switched it on or off."""
-    remembered = state(status, ago)
+    remembered = state(status, ago, sensor, cursor)
     with dg.DagsterInstance.get() as instance:
         if instance.get_instigator_state(remembered.instigator_origin_id, remembered.selector_id):
             instance.update_instigator_state(remembered)
@@ -52,7 +56,7 @@ def tick(
         instance.create_tick(
             TickData(
                 remembered.instigator_origin_id,
-                "autoscaler",
+                sensor,
                 InstigatorType.SENSOR,
                 TickStatus.FAILURE if error else TickStatus.SKIPPED,
                 time.time() - ago,

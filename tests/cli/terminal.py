@@ -13,7 +13,7 @@ from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 
 DEFINITIONS = """
-from dagster_sparkscale import build_defs
+from dagster_sparkscale import CapacityPolicy, build_defs
 from tests.fakes import scaled, structured
 from tests.in_memory.cluster import MemoryCluster
 from tests.backpressure.retuning import read_once

@@ -38,7 +38,7 @@ class TestScale:
         }
         assert f"run {run.run_id[:8]}: rescale clicks" in done.stderr
         assert "rescale clicks: newsletter at nine" in done.stdout
-        assert "2 -> 5 executors, target 5: reached after" in done.stdout
+        assert "2 -> 5 executors in" in done.stdout
 
     def test_a_delta_may_be_below_0(self, terminal: Terminal) -> None:
         assert terminal.ask("scale", "clicks", "--delta", "-1").exit_code == 0

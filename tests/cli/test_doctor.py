@@ -1,15 +1,19 @@
 """`doctor`: what is wrong, and what to do about it."""
 
+import os
 import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import dagster as dg
 import pytest
 from click.testing import Result
 from dagster._core.scheduler.instigation import InstigatorStatus
+from dagster._daemon.daemon import SensorDaemon
 
+from dagster_sparkscale.cli.dagster_side import sensor_threads
 from dagster_sparkscale.clusters.base import Condition, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Query
@@ -147,6 +151,67 @@ class TestDagster:
             "run monitoring",
         ]
         assert "-> use_threads: true in sensors; see the sample dagster.yaml" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("settings", "better"),
+        [
+            ("use_threads: true\n  num_workers: 3", None),
+            (
+                "use_threads: true\n  num_workers: 2",
+                "num_workers is 2, and 3 autoscalers are to be evaluated every minute",
+            ),
+            ("use_threads: true", None),
+            (
+                "use_threads: false\n  num_workers: 8",
+                "use_threads is false: one is evaluated after the other, and 3 autoscalers are",
+            ),
+        ],
+    )
+    def test_fewer_threads_than_autoscalers(
+        self, healthy: Terminal, settings: str, better: str | None
+    ) -> None:
+        healthy.declare(more=", shards=3")
+        path = healthy.folder / "home" / "dagster.yaml"
+        sample = path.read_text()
+        mine = re.sub(r"\nsensors:\n  .*\n  .*", f"\nsensors:\n  {settings}", sample)
+        assert f"sensors:\n  {settings}\nschedules:" in mine
+        path.write_text(mine)
+        done = healthy.ask("doctor")
+        found = lines(done, "better")
+        if better is None:
+            assert found == []
+            return
+        (line,) = found
+        assert line.startswith(f"sensors: {better}")
+        assert "num_workers: 4 or more in sensors; see the sample dagster.yaml" in done.stdout
+
+    def test_threads_that_nobody_stated_are_as_few_as_a_small_machine_has(
+        self, healthy: Terminal
+    ) -> None:
+        healthy.declare(more=", shards=6")
+        (healthy.folder / "home" / "dagster.yaml").write_text("sensors:\n  use_threads: true\n")
+        beat()
+        text = "sensors: num_workers is not set: 5 threads or more, by the processors of the"
+        assert any(line.startswith(text) for line in lines(healthy.ask("doctor"), "better"))
+
+    @pytest.mark.parametrize("workers", [None, 1, 3, 40])
+    def test_as_many_threads_as_dagster_s_daemon_has(
+        self, monkeypatch: pytest.MonkeyPatch, workers: int | None
+    ) -> None:
+        monkeypatch.setattr(os, "cpu_count", lambda: 1)
+        monkeypatch.setattr(os, "process_cpu_count", lambda: 1, raising=False)
+        settings: dict[str, Any] = {"use_threads": True}
+        if workers is not None:
+            settings["num_workers"] = workers
+        daemon = SensorDaemon(settings)
+        with daemon:
+            executor = daemon._threadpool_executor
+            assert executor is not None
+            assert executor._max_workers == sensor_threads(settings)
+        daemon = SensorDaemon({**settings, "use_threads": False})
+        with daemon:
+            assert daemon._threadpool_executor is None
+        assert sensor_threads({}) == 1
 
     def test_run_monitoring_needs_a_limit_where_the_launcher_does_not_look(
         self, healthy: Terminal

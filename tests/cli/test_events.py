@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import dagster as dg
 
@@ -42,8 +43,12 @@ def test_a_decision_has_what_came_of_it_and_people_have_their_reasons():
     key = f"clicks:1:{decided.at}"
     run = Operated(AT + 90, "clicks", "rescale", "by hand", "", "2 → 4 executors", False, "cd", key)
     assert told([minute(0), decided], [run, RUN]) == [
-        (60, "autoscaler", "scale to 4, 2 → 4 executors: R is 1.2"),
+        (60, "autoscaler", "2 → 4 executors: R is 1.2"),
         (70, "ana", "rescale: 4 → 2 executors (keep small)"),
+    ]
+    late = replace(run, outcome="nothing to do: driver 2 has come after it")
+    assert told([minute(0), decided], [late]) == [
+        (60, "autoscaler", "scale to 4, nothing to do: driver 2 has come after it: R is 1.2"),
     ]
     restart = minute(1, decision="restart", reason="driver 1 failed")
     assert told([restart]) == [(60, "recovery", "restart: driver 1 failed")]
@@ -75,7 +80,7 @@ def test_a_terminal_shows_it_with_who_and_why(terminal: Terminal) -> None:
     assert "executors registered: 2 -> 4" in done.output
     assert "autoscaler" in done.output and "scale to 5: R is 1.3" in done.output
     (scaled,) = [line for line in done.output.splitlines() if "newsletter" in line]
-    assert "rescale: " in scaled and "→ 4 executors, target 4" in scaled
+    assert "rescale: " in scaled and "→ 4 executors in" in scaled
     assert "rescale: failed: " in done.output
     rows = json.loads(terminal.ask("events", "clicks", "--json").output)
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)

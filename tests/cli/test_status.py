@@ -53,6 +53,16 @@ class TestTable:
         [line] = [line for line in table(terminal) if "no worker has" in line]
         assert line.startswith("clicks: 2 to come, but no worker has 1 core and 1g of memory free")
 
+    def test_executors_that_have_their_place_are_only_slow(self, terminal: Terminal) -> None:
+        terminal.kept().requested, terminal.world.cores = 4, 2
+        app = terminal.kept().driver.app_id
+        assert app is not None
+        terminal.world.granted = {app: 3}
+        [line] = [line for line in table(terminal) if "no worker has" in line]
+        assert line.startswith("clicks: 1 to come, but no worker has")
+        terminal.world.granted = {app: 4}
+        assert not [line for line in table(terminal) if "no worker has" in line]
+
     def test_a_column_more_where_a_stream_has_a_limit(self, terminal: Terminal) -> None:
         assert "LIMIT" not in table(terminal)[1]
         terminal.kept().limits = (Limit("s", query=QUERY, rate=20.0, by="set"),)

@@ -9,7 +9,25 @@ import pytest
 
 from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.class_data import archives
+from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
+from dagster_sparkscale.clusters.standalone.remote_driver import RemoteDriver
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from tests.clusters.answering import Agent
+
+PACES: dict[type[SubmittedDriver], float] = {
+    each: each.EVERY for each in (PodDriver, RemoteDriver, YarnDriver)
+}
+"""Seconds between two looks at a driver that is awaited, where no test is in a hurry."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def soon() -> Iterator[None]:
+    """What is awaited is looked at more often: a cluster of these tests has nothing else to do."""
+    with pytest.MonkeyPatch.context() as patch:
+        for each in PACES:
+            patch.setattr(each, "EVERY", 0.5)
+        yield
 
 
 @pytest.fixture

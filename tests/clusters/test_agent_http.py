@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
+    NotMet,
     StaleEpoch,
 )
 from tests.clusters.answering import TOKEN, Agent, ask, remote
@@ -241,6 +242,25 @@ def test_a_redirect_is_not_followed(connections: Connections, agent: Agent) -> N
     with pytest.raises(AgentRefused, match="HTTP status 302"):
         ask(connections, agent)
     assert len(agent.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "can_t"),
+    [
+        (400, b'{"error": "target: -1: must not be negative"}', True),
+        (400, b"<html>", False),  # somebody else's
+        (401, b'{"error": "no"}', False),
+        (403, b'{"error": "no"}', False),
+        (404, b'{"error": "no"}', False),
+    ],
+)
+def test_a_request_that_the_agent_can_t_meet_is_told_from_one_that_it_does_not_take(
+    connections: Connections, agent: Agent, code: int, body: bytes, can_t: bool
+) -> None:
+    agent.code, agent.body = code, body
+    with pytest.raises(AgentRefused) as caught:
+        ask(connections, agent)
+    assert isinstance(caught.value, NotMet) == can_t
 
 
 def test_the_token_shows_nowhere(connections: Connections, agent: Agent) -> None:

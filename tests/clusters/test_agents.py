@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
+    NotMet,
     StaleEpoch,
     Superseded,
 )
@@ -98,7 +99,7 @@ def test_who_answers_something_else_has_not_agreed_to_stop(
     [
         (401, AgentRefused, "refused the token: because"),
         (409, StaleEpoch, "belongs to another start of the stream: because"),
-        (400, AgentRefused, "refused: because"),
+        (400, NotMet, "refused: because"),
         (404, AgentRefused, "refused: because"),
         (503, AgentUnreachable, "can't do it now: because"),
         (500, AgentUnreachable, "failed: because"),

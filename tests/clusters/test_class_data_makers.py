@@ -117,7 +117,7 @@ def test_the_background_maker_is_one_and_ends_when_it_should(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("on_purpose", [True, False])
+@pytest.mark.parametrize("on_purpose", [True, pytest.param(False, marks=pytest.mark.clusters)])
 def test_one_that_was_not_finished_is_tried_again_if_that_was_on_purpose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_purpose: bool
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_killed_holder_holds_nothing(store: FolderStore) -> None:
     assert record(store).lease is None
 
 
+@pytest.mark.clusters
 def test_a_holder_that_is_frozen_holds_it_no_longer_than_it_lasts_and_learns_that(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

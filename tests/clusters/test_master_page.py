@@ -87,3 +87,29 @@ def test_an_agent_is_reached_where_its_workers_pages_are(
     agent: str, web_ui: str, reached: str
 ) -> None:
     assert master_page.reached_at(agent, web_ui) == reached
+
+
+@given(st.dictionaries(st.sampled_from(["workers", "activedrivers", "completeddrivers"]), json))
+def test_a_page_that_is_read_for_many_streams_tells_the_same(overview: dict[str, Any]) -> None:
+    page = master_page.Page(overview)
+    assert page.drivers == master_page.drivers(overview) == master_page.drivers(page)
+    for worker in ("w", "w1", None):
+        assert master_page.host_of(page, worker) == master_page.host_of(overview, worker)
+        assert master_page.web_uis(page, worker, "h") == master_page.web_uis(overview, worker, "h")
+
+
+def test_a_page_is_searched_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    sought: list[str] = []
+    objects = master_page._objects
+
+    def counted(overview: Any, which: str) -> Any:
+        sought.append(which)
+        return objects(overview, which)
+
+    monkeypatch.setattr(master_page, "_objects", counted)
+    page = master_page.Page(OVERVIEW)
+    for _ in range(1000):
+        assert set(master_page.drivers(page)) == {"d0", "d1", "d2"}
+        assert master_page.host_of(page, "w3") == "h2"
+        assert master_page.web_uis(page, "w3", "h2") == ["http://h2/w3"]
+    assert sorted(sought) == ["activedrivers", "completeddrivers", "workers", "workers"]

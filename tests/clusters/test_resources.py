@@ -133,9 +133,12 @@ def test_the_capacity_counts_live_workers_only() -> None:
         "memoryused": 512,
         "state": "ALIVE",
     }
-    content = {"workers": [worker, {**worker, "state": "DEAD"}]}
+    dead, app = {**worker, "state": "DEAD"}, {"id": "app-1", "cores": 1, "name": "clicks"}
+    content = {"workers": [worker, dead], "activeapps": [app]}
     line = "h:1: 1 of 4 cores and 512 of 1024 MB in use"
-    assert masters.capacity(content) == Capacity(4, 3, 1, (line,), (Free(3, 512.0),))
+    assert masters.capacity(content) == Capacity(
+        *(4, 3, 1, (line,), (Free(3, 512.0),)), {"app-1": 1}
+    )
     assert masters.capacity({"workers": [{}]}) is None
     assert masters.capacity({}) is None
 

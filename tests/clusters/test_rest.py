@@ -96,6 +96,7 @@ def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "TIMEOUT", patience(2.0))
 
 
+@pytest.mark.clusters
 @pytest.mark.usefixtures("soon_given_up")
 def test_a_master_that_is_frozen_is_passed_over_and_given_no_driver(
     agent: Agent, standby: Agent

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.errors import AlreadyRunning, Held, LeaseLost, OperationInProgress
+from dagster_sparkscale.clusters.errors import (
+    AlreadyRunning,
+    ClusterError,
+    Held,
+    LeaseLost,
+    OperationInProgress,
+)
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.records import leases
 from dagster_sparkscale.clusters.records.leases import Lease
@@ -167,6 +173,20 @@ def test_who_took_it_last_is_known_through_all_names_that_never_did(side: Side) 
     last = side.store.read("again")
     assert last is not None
     assert side.start("clicks").succeeds == (last.id, 2)
+
+
+def test_a_start_that_was_cut_off_between_claim_and_epoch_does_not_hide_who_took_it_last(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stream has had the checkpoint before: that driver is not the last one."""
+    for name in ("clicks", "renamed"):
+        last = side.start(name).record
+        side.took.add((name, 1))
+    with monkeypatch.context() as cut_off, side.lease("clicks") as lease:
+        cut_off.setattr(lease, "write", lambda record: lease.check("the network is gone"))
+        with pytest.raises(ClusterError):
+            side.begin(lease)
+    assert side.start("renamed").succeeds == (last.id, 1)
 
 
 def test_a_start_that_was_held_up_does_not_hide_who_runs(side: Side) -> None:

@@ -61,6 +61,7 @@ def test_it_is_listed(project: Path) -> None:
     assert "dagster_sparkscale.components.SparkStreams" in dg(project, "list", "components")
 
 
+@pytest.mark.clusters
 def test_what_is_scaffolded_can_be_loaded(project: Path) -> None:
     dg(project, "scaffold", "defs", TYPE, "clicks-of-web", "--stream", "clicks")
     folder = project / "src" / "shop" / "defs" / "clicks-of-web"
@@ -76,6 +77,7 @@ def test_what_is_scaffolded_can_be_loaded(project: Path) -> None:
     }
 
 
+@pytest.mark.clusters
 def test_it_is_scaffolded_in_python_as_well(project: Path) -> None:
     dg(project, "scaffold", "defs", TYPE, "1st", "--format", "python")
     folder = project / "src" / "shop" / "defs" / "1st"

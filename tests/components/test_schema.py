@@ -59,31 +59,23 @@ def test_it_takes_all_that_can_be_declared(schema: dict[str, Any]) -> None:
             "'x' is not of type 'integer'",
         ),
         ("calendar: {windows: [{cron: x}]}", ".calendar.windows.0", "'duration' is a required"),
+        ("backtest: {days: 91}", "backtest.days", "91 is greater than the maximum of 90"),
+        (
+            "backtest: {policies: capacity}",
+            "backtest.policies",
+            "'capacity' is not of type 'array'",
+        ),
+        ("backtest: {policy: capacity}", "backtest", "'policy' was unexpected"),
+        ("backtest: []", "backtest", "[] is not of type 'object'"),
     ],
 )
 def test_it_says_what_is_wrong_where_it_is(
     schema: dict[str, Any], more: str, place: str, message: str
 ) -> None:
-    said = faults(schema, f"{CLUSTER}{STREAM}    {more}")
-    assert [*said] == [f"streams.0{place}"]
-    assert message in said[f"streams.0{place}"]
-
-
-@pytest.mark.parametrize(
-    ("backtest", "place", "message"),
-    [
-        ("{days: 91}", ".days", "91 is greater than the maximum of 90"),
-        ("{policies: capacity}", ".policies", "'capacity' is not of type 'array'"),
-        ("{policy: capacity}", "", "'policy' was unexpected"),
-        ("[]", "", "[] is not of type 'object'"),
-    ],
-)
-def test_it_says_what_is_wrong_with_backtests(
-    schema: dict[str, Any], backtest: str, place: str, message: str
-) -> None:
-    said = faults(schema, f"{CLUSTER}{STREAM}backtest: {backtest}")
-    assert [*said] == [f"backtest{place}"]
-    assert message in said[f"backtest{place}"]
+    inside, of = ("", "") if more.startswith("backtest") else ("    ", "streams.0")
+    said = faults(schema, f"{CLUSTER}{STREAM}{inside}{more}")
+    assert [*said] == [f"{of}{place}"]
+    assert message in said[f"{of}{place}"]
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,25 @@ def test_another_server_is_for_the_next_driver():
     [
         ({"url": "marquez:5000"}, "must be an address with http:// or https:// and a host"),
         ({"url": "http://a b"}, "must be an address with http:// or https:// and a host"),
+        (
+            {"url": f"http://{64 * 'a'}.com"},
+            "must be an address with http:// or https:// and a host",
+        ),
         ({"url": "http://user:pw@marquez"}, "must have no password"),
         ({"url": "http://marquez?api_key=1"}, "must have no password"),
+        (
+            {"url": "http://m", "outputs": [("postgres://user:secret@db:5432", "shop.orders")]},
+            "must have no password in a namespace",
+        ),
+        *(
+            ({"url": "http://m", "inputs": [(namespace, "orders")]}, "must have no password in a")
+            for namespace in (
+                "redis://:secret@cache",
+                "user:secret@db:5432",
+                "jdbc:sqlserver://db;user=sa;password=secret",
+                "jdbc:postgresql://db/shop?user=ana&Password=secret",
+            )
+        ),
         ({"url": "http://m", "every": 0.5}, "every = 0.5"),
         ({"url": "http://m", "endpoint": "a?b"}, "must be a path, such as api/v1/lineage"),
         (
@@ -69,6 +86,19 @@ def test_another_server_is_for_the_next_driver():
 )
 def test_what_can_not_be_is_refused(fields: dict[str, object], said: str):
     assert said in refusal(Lineage, **fields)
+
+
+@pytest.mark.parametrize("host", ["marquez_api", "10.0.0.1:5000", "[::1]:5000", "märz.example"])
+def test_whatever_may_be_a_host_is_taken(host: str):
+    assert Lineage(url=f"http://{host}").url == f"http://{host}"
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    ["kafka://b:9092", "abfss://lake@acc.dfs.core.windows.net", "oracle:thin:@db:1521", "a@b:1"],
+)
+def test_a_namespace_without_a_password_is_taken(namespace: str):
+    assert Lineage(url="http://m", inputs=((namespace, "orders"),)).inputs[0][0] == namespace
 
 
 def test_its_setting_is_made_by_the_field_alone():

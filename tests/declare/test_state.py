@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.key_groups import KeyGroups
 from dagster_sparkscale.declare.state import State
 from tests.declare.refusing import refusal
@@ -31,6 +32,7 @@ def test_the_defaults() -> None:
         {"within": "1 d"},
         {"rows_per_partition": 50_000},
         {"align_executors": True},
+        {"beside_executors": 2},
     ],
 )
 def test_what_there_can_be(fields: dict[str, Any]) -> None:
@@ -76,6 +78,13 @@ ZONE = 'must be the name of a timezone, such as "Europe/Berlin" or "UTC"'
         ({"maintenance": "@daily", "timezone": ""}, f"timezone = '': {ZONE}"),
         ({"within": "2 d"}, "within = '2 d': must be at most 1 d"),
         ({"within": 0}, "within = 0: must be above 0"),
+        ({"beside_executors": -1}, "beside_executors = -1: must be at least 0"),
+        ({"beside_executors": 1.5}, "beside_executors = 1.5: must be a whole number"),
+        (
+            {"beside_executors": 2, "standstill": "restart"},
+            "beside_executors = 2: must be 0 where standstill = 'restart', as nothing is changed "
+            "beside the stream then",
+        ),
         ({"rows_per_partition": 0}, "rows_per_partition = 0: must be at least 1"),
         ({"groups": 3}, "groups: no such field; did you mean 'key_groups'? the fields are "),
     ],
@@ -120,6 +129,23 @@ def test_partitions_are_not_declared_twice() -> None:
     )
     alone = structured(checkpoint_location="/c", state=State(key_groups=128), spark_conf=twice)
     assert alone.spark_conf["spark.sql.shuffle.partitions"] == "16"
+
+
+def test_no_more_executors_than_its_maximum_ever_leaves() -> None:
+    def declared(more: int, policy: RatioPolicy | None, **conf: str) -> dict[str, Any]:
+        state = State(key_groups=128, beside_executors=more)
+        its = {"checkpoint_location": "/c", "state": state, "spark_conf": conf}
+        return its if policy is None else its | {"autoscale": policy}
+
+    policy = RatioPolicy(min_executors=2, max_executors=5)
+    assert structured(**declared(3, policy)).state is not None
+    assert refusal(structured, **declared(4, policy)) == (
+        "StructuredStream 'clicks': state.beside_executors = 4: must be at most 3, as the stream "
+        "has at least 2 and at most 5 executors"
+    )
+    assert structured(**declared(100, None)).state is not None
+    said = refusal(structured, **declared(1, None, **{"spark.cores.max": "1"}))
+    assert said.endswith("must be at most 0, as the stream has at least 1 and at most 1 executors")
 
 
 @pytest.mark.parametrize("package", ["org.apache.spark.sql.execution.streaming.state.", ""])

@@ -67,6 +67,7 @@ def test_what_is_in_topics_outlives_a_stop(tmp_path: Path) -> None:
     assert not those_of(tmp_path / "broker")
 
 
+@pytest.mark.clusters
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_nothing_outlives_who_wanted_it(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.waiting import HANGS, wait_for
 ROOT = Path(__file__).parents[2]
 KINDS = ["kinesis-mock", "kinesalite"]
 
+pytestmark = pytest.mark.clusters
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_emulator_serves_streams_on_the_loopback_interface_until_its_end(kind, tmp_path):

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.version import __version__
+from tests.deploy.test_images import DAGSTER, arguments, instructions
 from tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +182,7 @@ class TestRelease:
             *("setup.py", "Makefile", "CHANGELOG.md", "LICENSE", "mkdocs.yml", "definitions.py"),
             *("tests/dev/test_wheel.py", "docs/index.md", "deploy/prometheus/alerts.yaml"),
             *("dev/kubernetes/control_plane/go.mod", ".ci/run", "jobs/clicks.py"),
+            *(".dockerignore", "deploy/docker/Dockerfile.driver"),
         } - found == set()
         assert not [name for name in found if name.endswith((".pyc", ".egg-link"))]
 
@@ -195,6 +197,31 @@ class TestRelease:
         assert "Error: the demo needs pyspark, " in said
         assert "pip install 'dagster-sparkscale[demo]'" in said
         assert [*tmp_path.iterdir()] == []
+
+    def test_an_image_of_it_loads_the_definitions_for_kubernetes(
+        self, built: Built, tmp_path: Path
+    ) -> None:
+        """What Dockerfile.dagster installs, where no image can be built: by its own command, into
+        an environment that has nothing else, neither Spark."""
+        given, dist = arguments(DAGSTER), "/tmp/dist"
+        [install] = [line for line in instructions(DAGSTER) if line.startswith("RUN ")]
+        command = install.partition(f"target={dist} ")[2].replace(dist, str(built.wheel.parent))
+        assert command.split()[:2] == ["pip", "install"]
+        folder = tmp_path / "venv"
+        run(sys.executable, "-m", "venv", str(folder))
+        path = f"{folder / 'bin'}:{os.environ['PATH']}"
+        image = ("env", f"PATH={path}", f"DAGSTER={given['DAGSTER']}", "bash", "-c")
+        run(*image, command)
+        shutil.copytree(ROOT / given["APP"], tmp_path / "app")
+        said = run(*image, "dagster definitions validate -f definitions.py", cwd=tmp_path / "app")
+        assert "All code locations passed validation" in said, said
+        for module, there in (
+            ("dagster_k8s", True),
+            ("dagster_postgres", True),
+            ("pyspark", False),
+        ):
+            found = f"import importlib.util as u; print(u.find_spec({module!r}) is not None)"
+            assert run(*image, f'python -c "{found}"') == f"{there}\n"
 
     def test_the_definitions_of_the_quick_start_load(self, installed: Path, tmp_path: Path) -> None:
         python = str(installed / "bin" / "python")

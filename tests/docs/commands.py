@@ -21,7 +21,10 @@ EXTRAS = set(
 )
 CLONE = "/path/to/clone"
 # Programs of others, of which only the files are looked at that they are handed.
-OTHERS = ("cd", "cp", "dg", "echo", "export", "jq", "kill", "kubectl", "mkdir", "source")
+OTHERS = (
+    *("cd", "cp", "dg", "docker", "echo", "export", "helm", "jq", "kill", "kubectl", "mkdir"),
+    "source",
+)
 # What the reader of the tutorial has made by then.
 FILES = {block.title for block in blocks("docs/tutorial.md") if block.title}
 

@@ -20,8 +20,11 @@ SOURCES = "".join(
     for path in sorted((ROOT / top).rglob("*.py"))
     if not path.is_relative_to(ROOT / "tests" / "docs")
 )
-# Options of programs that are not ours: of Spark and of Dagster's webserver.
-THEIRS = {"--conf", "--properties-file", "--path-prefix"}
+# Options of programs that are not ours: of Spark, Docker, kubectl and Dagster's webserver.
+THEIRS = {
+    *("--build-arg", "--conf", "--delete-emptydir-data", "--ignore-daemonsets", "--path-prefix"),
+    *("--platform", "--properties-file", "--target"),
+}
 
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.place)
@@ -53,7 +56,7 @@ def test_commands_in_backticks_are_there(page: str) -> None:
         ("python -m dagster_sparkscale.clusters.local status --folder x", "has no --folder"),
         ("pip install '/path/to/clone[sparks]'", "there are the extras"),
         ("cp /path/to/clone/nothing.py .", "there is no /path/to/clone/nothing.py"),
-        ("docker run x", "nobody has said how this is checked"),
+        ("podman run x", "nobody has said how this is checked"),
     ],
 )
 def test_a_command_that_does_not_exist_is_noticed(line: str, why: str) -> None:

@@ -12,6 +12,7 @@ from dagster_sparkscale.clusters.kubernetes.spark import AGENT_PORT
 from dagster_sparkscale.driver.metrics.samples import AGENT
 from dagster_sparkscale.serve.metrics import ALL
 from tests.docs.pages import blocks, code, tables, text
+from tests.serve.test_deployed import rules
 
 PAGE = "docs/metrics.md"
 
@@ -38,6 +39,12 @@ def test_metrics_in_backticks_are_exported() -> None:
     names |= {f"{metric.name}_bucket" for metric in ALL if metric.kind == "histogram"}
     named = {name for each in code(PAGE) for name in re.findall(r"sparkscale_\w+", each)}
     assert named <= names
+
+
+def test_the_table_of_alerts_is_what_is_shipped() -> None:
+    [table] = (each for each in tables(PAGE) if each.header[0] == "alert")
+    shipped = [(f"`{rule['alert']}`", rule["labels"]["severity"]) for rule in rules()]
+    assert sorted((row[0], row[2]) for row in table.rows) == sorted(shipped)
 
 
 def test_what_prometheus_is_given_is_a_job_with_a_target() -> None:

@@ -6,9 +6,11 @@ It does as Spark's `CoarseGrainedSchedulerBackend` does: it kills no executor fo
 
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from dagster_sparkscale.driver.executors.control import ExecutorControl
 from dagster_sparkscale.driver.executors.executors import (
     Executors,
 )
@@ -18,9 +20,11 @@ from dagster_sparkscale.driver.executors.target import (
     Keeper,
 )
 from dagster_sparkscale.driver.executors.victims import V1, Rule
+from dagster_sparkscale.driver.operation_order import Admission
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
 from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.spark.looks import Look
+from tests.driver.serving import options
 from tests.waiting import HANGS
 
 
@@ -154,3 +158,14 @@ class Cluster:
     def turn(self, target: int, after: float = 0.0, stopping: bool = False) -> Any:
         self.clock.now += after
         return self.keeper.turn(target, stopping)
+
+
+def control_of(cluster: Cluster) -> ExecutorControl:
+    """What keeps its four executors in a driver that runs."""
+    admission = Admission()
+    admission.phase, admission.attached = "running", True
+    four = replace(options(), initial_executors=4)
+    control = ExecutorControl(four, PrivateSpark(), admission)
+    control._keeper, control.look = cluster.keeper, Look("executors", control._turn, lambda: 0.1)
+    control.look.begin()
+    return control

@@ -194,13 +194,15 @@ class Driver:
     def ask(
         self, method: str, path: str, body: Any = None, token: str = TOKEN
     ) -> requests.Response:
-        return requests.request(
-            method,
-            self.announced()["url"] + path,
-            json=body,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=HANGS,
-        )
+        url = self.announced()["url"] + path
+        try:
+            return requests.request(
+                method, url, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=HANGS
+            )
+        except requests.ConnectionError:
+            # That of a driver that is ending: its log says why.
+            wait_for("its end", lambda: not self.lives(), 10, about=self.log)
+            raise AssertionError(f"the driver has ended\n{self.log()}") from None
 
     def status(self, query: str = "") -> Status:
         answer = self.ask("GET", f"/v1/status{query}")

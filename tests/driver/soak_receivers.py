@@ -1,4 +1,4 @@
-"""Receivers that Spark itself never gets to run."""
+"""Receivers that Spark itself never gets to run, and many that move at once."""
 
 import contextlib
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.driver.acking import Source, jar_of_the_receiver
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster
-from tests.driver.test_receivers import spread
+from tests.driver.test_receivers import Size, receivers_move, spread
 
 pytestmark = pytest.mark.spark
 
@@ -39,3 +39,9 @@ def test_one_that_was_given_an_executor_without_a_core_for_it_comes_up_on_the_ne
         [came] = [each for each in seen.relaunches if each.from_executor is None]
         assert came.cause == "restart" and came.to_executor == came.wanted
         driver.wait(lambda s: any(batch.records for batch in s.batches), "batches", 240)
+
+
+def test_receivers_of_five_executors_of_which_three_leave_at_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    receivers_move(cluster, tmp_path, Size(5, 4, (3, 2), (2, 2, 1)))

@@ -25,6 +25,7 @@ LIMITED = {
     # As the declaration makes it: Spark's receivers begin with it, backpressure of its own or not.
     "spark.streaming.backpressure.initialRate": "100",
 }
+LOGGED = "spark.streaming.receiver.writeAheadLog.enable"
 MANY = 1000
 """Records of a batch that only a source without a limit brings: it brings tens of thousands."""
 
@@ -118,6 +119,7 @@ class TestReceivers:
                 "and so are its batches",
             )
 
+    @pytest.mark.clusters
     def test_what_is_set_by_hand_holds_and_goes(self, tmp_path: Path, flood: Flood) -> None:
         rates = {"*": {"maxRate": 300}}
         with flooded(tmp_path, flood, 2, 0.01, **{RATES: json.dumps(rates)}) as driver:
@@ -191,11 +193,19 @@ def test_a_receiver_that_is_started_anew_has_its_limit_again(
     """Spark forgets it: what registers again begins with what the settings say."""
     costs(tmp_path, 0.01)
     program, arguments = PROGRAMS / "flooded.py", (str(flood.port), "1", str(tmp_path))
-    begin = {RATES: json.dumps({"receiver-0": {"maxRate": 300}})}
+    begin = {
+        RATES: json.dumps({"receiver-0": {"maxRate": 300}}),
+        # Else a batch fails of what was received by the executor that is killed and is not on the
+        # other one, and the program with it.
+        LOGGED: "true",
+    }
     with cluster.driver(
         tmp_path / "driver", program, *arguments, initial=2, settings=begin
     ) as driver:
-        driver.wait(lambda s: later(0, lambda b: (b.records or 0) > 150)(s), "batches", 240)
+        both = driver.wait(lambda s: s.registered == 2, "both executors", 240)
+        driver.wait(
+            lambda s: later(both.now + 2, lambda b: (b.records or 0) > 150)(s), "batches", 240
+        )
         put(driver, {"receiver-0": {"maxRate": 50}})
         seen = driver.wait(lambda s: limit_of(s, "receiver-0").taken, "it heeds it")
         [host] = [each.id for each in seen.executors if each.receivers]
@@ -210,6 +220,7 @@ def test_a_receiver_that_is_started_anew_has_its_limit_again(
         driver.wait(lambda s: limit_of(s, "receiver-0").taken, "it heeds it again")
 
 
+@pytest.mark.clusters
 @pytest.mark.skipif(not has("4.2"), reason="a source in Python tells of itself from 4.2 on")
 def test_a_source_in_python_takes_what_its_query_can(tmp_path: Path) -> None:
     costs(tmp_path, 0.5)

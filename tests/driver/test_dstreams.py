@@ -21,7 +21,7 @@ from tests.driver.shared import Shared
 from tests.releases import has
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 # Without it an executor of Spark 3.5 takes along what was received when a socket receiver on it is
 # stopped: `drain.may_lose`.
@@ -120,6 +120,7 @@ def hosts(driver: Driver) -> set[str]:
     return {executor.id for executor in driver.status().executors if executor.receivers}
 
 
+@pytest.mark.clusters
 def test_a_program_that_constructs_its_own_context_gets_the_one_there_is(driver: Driver) -> None:
     driver.wait(lambda s: s.phase == "running" and s.queries, "the graph is started")
     assert "the program's SparkContext is the one that was created" in driver.log()
@@ -167,6 +168,7 @@ def test_executors_that_host_receivers_are_never_removed(driver: Driver) -> None
     assert driver.scaled(3).blocked is None
 
 
+@pytest.mark.clusters
 def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_from_there(
     cluster: Cluster, started: Started
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_python_that_is_too_old_is_told_before_its_code_is_read(
     assert ended.value.code == said
 
 
+@pytest.mark.clusters
 @pytest.mark.spark
 def test_spark_submit_runs_it(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)

@@ -345,7 +345,7 @@ def test_what_was_not_measured_has_no_series(answer: Answer) -> None:
     assert ("leaving" in kinds) == (spark.registered is not None)
 
 
-TEXTS = st.text(st.characters(exclude_characters="\r"), max_size=20)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
 
 
 @given(TEXTS, TEXTS)

@@ -72,6 +72,7 @@ finally:
 """
 
 
+@pytest.mark.clusters
 @pytest.mark.spark
 @pytest.mark.skipif(not has("4.2"), reason="as other sources in Python of these tests")
 def test_a_python_source_finds_its_limits_where_the_jvm_was_there_first(tmp_path: Path) -> None:

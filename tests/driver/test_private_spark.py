@@ -94,6 +94,54 @@ def test_when_a_trigger_began_is_told_by_3_5_too(kept: int, told: int | None) ->
     assert executions.trigger_began(query) == told
 
 
+def source(kind: str, kept: list[int] | None = None) -> SimpleNamespace:
+    """A source of a query: an object of the JVM of that class, with that field."""
+    field = SimpleNamespace(setAccessible=lambda _: None, get=lambda _: kept and Sized(kept))
+    return SimpleNamespace(
+        getClass=lambda: SimpleNamespace(
+            getSimpleName=lambda: kind, getDeclaredField=lambda name: {"unreadFiles": field}[name]
+        )
+    )
+
+
+class Sized:
+    def __init__(self, of: list[int]) -> None:
+        self.size = lambda: len(of)
+
+
+class Iterated:
+    """An iterator of Scala's."""
+
+    def __init__(self, of: list[Any]) -> None:
+        self._of = list(of)
+
+    def hasNext(self) -> bool:
+        return bool(self._of)
+
+    def next(self) -> Any:
+        return self._of.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("sources", "waiting"),
+    [
+        ([], None),
+        ([source("KafkaMicroBatchStream")], None),
+        ([source("FileStreamSource")], None),
+        ([source("FileStreamSource", [1, 2])], 2),
+        ([source("FileStreamSource", [1, 2]), source("X"), source("FileStreamSource", [3])], 3),
+        ([source("FileStreamSource", [1, 2]), source("FileStreamSource")], 2),
+    ],
+)
+def test_files_that_wait_are_those_that_file_sources_remember(
+    sources: list[Any], waiting: int | None
+) -> None:
+    unique = SimpleNamespace(keysIterator=lambda: Iterated(sources))
+    query = SimpleNamespace(streamingQuery=lambda: SimpleNamespace(uniqueSources=lambda: unique))
+    assert executions.files_waiting(query) == waiting
+
+
+@pytest.mark.clusters
 @pytest.mark.spark
 def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_path: Path) -> None:
     lacking = (

@@ -269,6 +269,23 @@ def test_a_limit_that_is_known_otherwise_goes_before_that_of_options() -> None:
     assert [batch.limit for batch in told.batches] == [7.0, 7.0]
 
 
+def test_files_that_wait_are_those_that_spark_remembers_of_a_query_that_reads_files() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1, 0, sources=[{"description": "KafkaV2[Subscribe[clicks]]"}])
+    assert told.queries.reading_files() == []
+    told.batch(3, 1, 1, sources=[{"description": "FileStreamSource[file:/data/in]"}])
+    assert told.queries.reading_files() == ["run"]
+    told.queries.note("run", files_waiting=7)
+    assert told.queries.listed({})[0].files_waiting == 7
+    told.queries.note("run", files_waiting=None)
+    assert told.queries.listed({})[0].files_waiting is None, "few, or none: not zero"
+    told.queries.note("run", files_waiting=7)
+    told.died(9, None)
+    assert told.queries.listed({})[0].files_waiting is None
+    assert told.queries.reading_files() == []
+
+
 def test_it_tells_what_spark_says_that_a_query_does() -> None:
     told = Told()
     told.started()

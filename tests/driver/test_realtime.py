@@ -26,6 +26,7 @@ STATE = {
 """Two partitions of the source and four of the state: six tasks at once."""
 
 
+@pytest.mark.clusters
 def test_a_query_waits_for_its_slots_and_then_runs_on_them(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -99,12 +99,6 @@ def test_receivers_of_three_executors_move_to_two_and_on_to_a_third_and_nothing_
     receivers_move(cluster, tmp_path, Size(3, 2, (2, 1), (1, 1, 1)))
 
 
-def test_receivers_of_five_executors_of_which_three_leave_at_once(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    receivers_move(cluster, tmp_path, Size(5, 4, (3, 2), (2, 2, 1)))
-
-
 def receivers_move(cluster: Cluster, tmp_path: Path, size: Size) -> None:
     """Receivers move to two executors and on to a third, and nothing is lost."""
     receivers = size.executors

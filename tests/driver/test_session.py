@@ -31,6 +31,7 @@ def test_executors_run_the_python_that_is_named_or_the_one_they_find(
     assert executors_python(master, configured, environment) == python
 
 
+@pytest.mark.clusters
 @pytest.mark.spark
 def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from tests.releases import has
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.clusters,
     pytest.mark.skipif(not has("4.2"), reason="a source in Python tells of itself from 4.2 on"),
 ]
 

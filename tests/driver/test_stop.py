@@ -54,6 +54,7 @@ def begun(folder: Path, query: str, number: int) -> None:
     wait_for(f"batch {number} of {query}", (offsets / str(number)).exists)
 
 
+@pytest.mark.clusters
 def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_last_of_them(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_la
     assert "the program has ended by itself" in driver.log()
 
 
+@pytest.mark.clusters
 def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
     with running(tmp_path, "slow", "quiet") as driver:
         wait_for("its batch", (tmp_path / "waits").exists)

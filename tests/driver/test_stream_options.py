@@ -90,6 +90,7 @@ def test_it_may_be_given_a_context_or_a_session_of_any_release() -> None:
     assert stream_options("clicks", Session(Conf(DECLARED)))[MAX] == "1000"
 
 
+@pytest.mark.clusters
 @pytest.mark.spark
 def test_a_real_program_gets_what_its_spark_was_given(tmp_path: Path) -> None:
     """As the documentation has it, by the public name, with and without limits."""

@@ -75,12 +75,25 @@ def works(driver: Driver) -> None:
     assert written(driver)[line] == "6000"
 
 
+@pytest.mark.clusters
 def test_the_initial_target_is_honoured_although_more_cores_are_admitted(unscaled: Driver) -> None:
     seen = unscaled.wait(lambda s: s.registered == 2 and s.phase == "running", "2 executors")
     assert seen.requested == 2
     assert [executor.cores for executor in seen.executors] == [1, 1]
     works(unscaled)
     assert unscaled.status().registered == 2
+
+
+@pytest.mark.clusters
+def test_the_files_that_a_query_has_left_for_later_batches_are_told(driver: Driver) -> None:
+    lines = [uuid.uuid4().hex for _ in range(40)]
+    for line in lines:
+        put(driver, "in", line)
+    seen = driver.wait(lambda s: any(q.files_waiting for q in s.queries), "files that wait")
+    waiting = {query.name: query.files_waiting for query in seen.queries}
+    assert 0 < (waiting["good"] or 0) < 40 and waiting["idle"] is None
+    wait_for("all are worked on", lambda: set(lines) <= set(written(driver)), about=driver.log)
+    driver.wait(lambda s: not any(q.files_waiting for q in s.queries), "none waits any more")
 
 
 def test_it_announces_where_it_is(driver: Driver) -> None:

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.spark
 INTERVAL = 5.0
 
 
+@pytest.mark.clusters
 def test_a_rescale_run_carries_the_sum_by_which_a_learned_stream_was_sized(
     local_cluster: LocalCluster, tmp_path: Path
 ) -> None:

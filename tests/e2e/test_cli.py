@@ -37,7 +37,7 @@ def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     assert "started driver" in typed("start", STREAM)
     try:
         assert row()["state"] == "running"
-        assert "target 2: reached after" in typed("scale", STREAM, "2")
+        assert "2 executors in" in typed("scale", STREAM, "2")
         # An agent that is busy is shown as one that does not answer.
         wait_for("2 of 2", lambda: (r := row()) and (r["registered"], r["requested"]) == (2, 2))
         assert "has a minimum of 1" in typed("scale", STREAM, "0", code=1)

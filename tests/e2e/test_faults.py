@@ -178,6 +178,7 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
         wait_for("two executors", lambda: d.registered() == 2)
 
 
+@pytest.mark.clusters
 def test_two_starts_at_once_start_one_driver_that_killed_is_restarted_by_a_tracked_run(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:

@@ -19,7 +19,9 @@ from tests.waiting import HANGS, wait_for
 pytestmark = pytest.mark.spark
 
 
-def counted(name: str, folder: Path, go_on: Path, partitions: int = 4) -> StructuredStream:
+def counted(
+    name: str, folder: Path, go_on: Path, partitions: int = 4, **state: Any
+) -> StructuredStream:
     return StructuredStream(
         name=name,
         program=str(PROGRAM),
@@ -31,7 +33,9 @@ def counted(name: str, folder: Path, go_on: Path, partitions: int = 4) -> Struct
         spark_conf={"spark.cores.max": "1"},  # or Standalone would launch all it can
         # The driver that changes the state waits, once it has rewritten it, for that file.
         env={HOLD_AT: f"verifying={go_on}"},
-        state=State(key_groups=16, partitions=partitions, maintenance="0 3 * * *", within=HANGS),
+        state=State(
+            key_groups=16, partitions=partitions, maintenance="0 3 * * *", within=HANGS, **state
+        ),
     )
 
 
@@ -79,6 +83,7 @@ def test_a_change_by_hand_is_undone_after_a_kill_and_the_window_makes_it(
         [of_query] = plan["queries"]
         assert (of_query["partitions_before"], of_query["partitions_after"]) == (4, 16)
         assert (of_query["rows"], plan["ending"]) == (40, "dry run")
+        assert (plan["way"], plan["why_a_restart"]) == ("in place", None)
         assert "must divide 16" in failure(d.run("reconfigure_state", partitions=5))
         assert d.driver().epoch == first, "nothing was stopped"
 
@@ -97,25 +102,28 @@ def test_a_change_by_hand_is_undone_after_a_kill_and_the_window_makes_it(
         skipped = str(window(declared_with(d, go_on, 8)).skip_message)
         assert "the last try, to 8 partitions, was undone" in skipped
         go_on.touch()
-        d = declared_with(d, go_on, 16)
+        d, second = declared_with(d, go_on, 16), d.driver().epoch
         [request] = window(d).run_requests
         changed(told(d.requested(request)), after=16)
         count(d, counting, 16)
+        assert d.driver().epoch == second, "it was changed in place"
         assert "nothing to do" in str(window(d).skip_message)
         assert told(d.run("reconfigure_state", partitions=16))["ending"] == "nothing to do"
 
 
 @pytest.mark.clusters
-def test_a_change_by_hand_holds_until_the_window(
+def test_a_change_by_hand_and_by_a_restart_holds_until_the_window(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
     (go_on := tmp_path / "go on").touch()
     counting = Counting(tmp_path)
-    with deployed(local_cluster, counted("recounted", tmp_path, go_on), tmp_path) as d:
+    stream = counted("recounted", tmp_path, go_on, standstill="restart")
+    with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         count(d, counting, 4)
         story = told(d.run("reconfigure_state", partitions=16, reason="more cores"))
         changed(story, after=16)
+        assert story["queries"][0]["way"] == "restart" and d.driver().epoch == 2
         count(d, counting, 16)
         again = told(d.run("reconfigure_state", partitions=16))
         assert again["ending"] == "nothing to do"

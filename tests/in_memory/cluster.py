@@ -18,7 +18,7 @@ from typing import Any
 from dagster_sparkscale.clusters.agents.change import Change, SetExecutors
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, NotMet
 from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.records.leases import Lease, hold
@@ -32,6 +32,7 @@ from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.in_force.parts import pinned, remembered_settings
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.move import MoveReceiver
+from dagster_sparkscale.state.change_state import ChangeState
 from tests.in_memory.driver import Kept, status_of
 from tests.in_memory.store import MemoryStore
 
@@ -42,6 +43,8 @@ class World:
 
     cores: int = 1000
     master_answers: bool = True
+    granted: dict[str, int] = field(default_factory=dict)
+    """Cores that the master says an application has been given, by its id."""
     streams: dict[str, Kept] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
@@ -58,6 +61,8 @@ class World:
     on_find: Callable[[str], None] = lambda stream: None
     on_prepare: Callable[[], None] = lambda: None
     on_check: Callable[[Stream], None] = lambda stream: None
+    on_plan: Callable[[Kept, str], None] = lambda kept, id: None
+    """Called with a driver that has taken a plan to be carried out in place, and the plan's id."""
     on_wait: Callable[[str], None] = lambda stream: None
     """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
 
@@ -228,7 +233,9 @@ class MemoryCluster(SparkCluster):
         if not world.master_answers:
             return None
         free = (Free(world.free_cores, 2.0**20),)
-        return Capacity(world.cores, world.free_cores, 1, (f"{world.cores} cores",), free)
+        return Capacity(
+            *(world.cores, world.free_cores, 1, (f"{world.cores} cores",), free), world.granted
+        )
 
     def prepare(self) -> None:
         self._world.calls.append("prepare")
@@ -316,6 +323,12 @@ class MemoryAgent:
             case MoveReceiver(stream_id, executor):
                 self.world.calls.append(f"move {self.driver.stream} {stream_id} {executor}")
                 _send(kept, stream_id, executor, operation)
+            case ChangeState(plan):
+                if kept.refuses_plans is not None:
+                    raise NotMet(f"the agent refused: {kept.refuses_plans}")
+                self.world.calls.append(f"change {self.driver.stream} {plan.id} {plan.partitions}")
+                kept.asked = change
+                self.world.on_plan(kept, plan.id)
         return status_of(kept)
 
     def _answering(self) -> Kept:

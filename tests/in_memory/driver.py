@@ -18,6 +18,7 @@ from dagster_sparkscale.observe.status import (
     Status,
     TaskTimes,
 )
+from dagster_sparkscale.state.change_state import ChangeState
 from tests.fakes import QUERY, batch
 
 
@@ -35,6 +36,14 @@ class Kept:
     executors: tuple[Executor, ...] = ()
     queries: tuple[Query, ...] = (Query(QUERY, active=True),)
     reconfigurations: tuple[Reconfiguration, ...] = ()
+    in_place: Mapping[str, str | None] | None = None
+    """Why the state of each query can't be changed in place; None: an older release."""
+    beside: Mapping[str, str | None] | None = None
+    """Why what each query has read can't be read again; None: an older release."""
+    asked: ChangeState | None = None
+    """The change of state that it has taken last."""
+    refuses_plans: str | None = None
+    """Why it takes no plan to be carried out in place; None: it takes them."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of this one start."""
     rates: Mapping[str, Any] = field(default_factory=dict)
@@ -113,6 +122,8 @@ def status_of(kept: Kept) -> Status:
         last_seq=len(batches),
         spark_version=kept.spark_version,
         reconfigurations=kept.reconfigurations,
+        in_place=kept.in_place,
+        beside=kept.beside,
         rates=kept.rates,
         limits=kept.limits,
         receivers=kept.receivers,

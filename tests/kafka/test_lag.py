@@ -47,6 +47,7 @@ def its_topic_is_deleted(following: Following, kafka: Kept, topic: str) -> None:
     assert topic in following.sighting().log_tail
 
 
+@pytest.mark.clusters
 def test_its_lag_is_told_of_each_partition_and_in_time_until_its_topic_is_deleted(
     follow: Follow, topic: Topic, records: client.Records, kafka: Kept
 ) -> None:

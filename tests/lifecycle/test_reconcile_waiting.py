@@ -126,4 +126,9 @@ class TestWaiting:
                 world.run(STREAM)
 
         world.on_look = look
-        assert start(world).driver.epoch == 2
+        outcome = start(world)
+        assert outcome.driver.epoch == 2
+        # Which is not what this start has done.
+        assert describe(outcome) == (
+            "started driver 1, and driver 2 has come after it (memory process 2)"
+        )

@@ -38,6 +38,14 @@ class TestLine:
                 "restarted driver 3 (pod clicks-3); a = 1; b = 2; its first query ran after 7.1 s",
             ),
             (
+                outcome(launched=3),
+                "started driver 3 (pod clicks-3); its first query ran after 7.1 s",
+            ),
+            (
+                outcome(launched=2),
+                "started driver 2, and driver 3 has come after it (pod clicks-3)",
+            ),
+            (
                 outcome(status=None),
                 "started driver 3 (pod clicks-3); its agent has not answered after 7 s",
             ),

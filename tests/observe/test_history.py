@@ -60,6 +60,7 @@ def test_every_minute_of_both_kinds_of_events_in_order(instance, key):
     assert history(instance, key, NOON) == minutes(*range(12))
 
 
+@pytest.mark.clusters
 def test_also_beyond_one_page_of_events(instance, key):
     # One more than two pages of each kind would be slow to store: one page, and a part of another.
     for number in range(503):

@@ -15,8 +15,8 @@ from tests.receivers.streams import receiving, spread_over
 from tests.watch.deployment import Deployment
 from tests.watch.reader import written
 
-HEAD = "|receiver|executor|host|since\u00a0(UTC)|records/s|last error|\n|-|-|-|-|-|-|\n"
-AWAY = "|when\u00a0(UTC)|receiver|from|to|cause|away (s)|\n|-|-|-|-|-|-|\n"
+HEAD = "|receiver|executor|records/s|\n|-|-|-|\n"
+AWAY = "|when\u00a0(UTC)|receiver|executors|away (s)|\n|-|-|-|-|\n"
 AT = 1_700_000_000.0
 ONE = Receiver(0, "SocketReceiver", "1", "worker-1", AT, rate=1234.5)
 MOVED = Relaunch(2, "move", "0", AT, "3", wanted="3", away_seconds=1.26)
@@ -36,15 +36,37 @@ def test_where_there_are_none_there_is_nothing() -> None:
 def test_a_line_a_receiver_and_how_many_each_executor_has() -> None:
     other = Receiver(1, executor="1", host="a|b", error="Connection refused")
     assert shown(ONE, other) == (
-        f"{HEAD}|0 SocketReceiver |1 |worker-1 |22:13|1,234|- |\n"
-        "|1 |1 |a\\|b |-|-|Connection refused |\n\nreceivers of executors: \\[2, 0\\]"
+        f"{HEAD}|0 SocketReceiver |1 on worker-1 since 22:13 |1,234|\n"
+        "|1 |1 on a\\|b |-|\n\nreceivers of executors: \\[2, 0\\]\n\n"
+        "last error of receiver 1: Connection refused"
+    )
+
+
+def test_the_host_that_all_have_is_left_out() -> None:
+    other = replace(ONE, stream_id=1, since=None)
+    assert shown(ONE, other).startswith(
+        f"{HEAD}|0 SocketReceiver |1 since 22:13 |1,234|\n|1 SocketReceiver |1 |1,234|\n"
+    )
+
+
+def test_of_many_errors_it_shows_one_and_how_many_more() -> None:
+    failed = [replace(ONE, stream_id=n, error=f"no route {n}") for n in (3, 4, 5)]
+    assert shown(ONE, *failed).endswith(
+        "last error of receiver 3 (and 2 more have failed): no route 3"
+    )
+
+
+def test_the_error_of_one_that_is_away_goes_before_that_of_one_that_runs_again() -> None:
+    again, away = replace(ONE, error="long ago"), Receiver(4, error="no route")
+    assert shown(again, away).endswith(
+        "last error of receiver 4 (and 1 more have failed): no route"
     )
 
 
 def test_one_that_is_away_stands_out() -> None:
     assert "|**nowhere** |" in shown(Receiver(0))
     assert "|**nowhere** (on its way to 2) |" in shown(Receiver(0, moving_to="2"))
-    assert "|1 (on its way to 2) |" in shown(replace(ONE, moving_to="2"))
+    assert "|1 since 22:13 (on its way to 2) |" in shown(replace(ONE, moving_to="2"))
 
 
 def test_of_many_it_says_how_many_more_there_are() -> None:
@@ -58,9 +80,9 @@ def test_the_latest_that_were_away_the_newest_first() -> None:
     elsewhere = replace(MOVED, to_executor="4", began_at=AT - 86400, away_seconds=None)
     told = of_relaunches(status(now=AT + 120, relaunches=(elsewhere, MOVED, lost)))
     assert told == (
-        f"{AWAY}|22:14|1|7 |**nowhere** |executor lost |-|\n"
-        "|22:13|2|0 |3 |move |1.3|\n"
-        "|11-13 22:13|2|0 |4 (sent to 3) |move |-|"
+        f"{AWAY}|22:14|1|7 \u2192 **nowhere**, executor lost |-|\n"
+        "|22:13|2|0 \u2192 3, move |1.3|\n"
+        "|11-13 22:13|2|0 \u2192 4 (sent to 3), move |-|"
     )
 
 
@@ -129,7 +151,7 @@ class TestOfADeployment:
         tick = deployed.tick()
         [event] = tick.told()
         assert event.metadata["receivers"].value.startswith(HEAD)
-        assert "receivers that were away" not in event.metadata
+        assert "receivers away" not in event.metadata
         assert event.metadata["8. receivers"].value == 5
         assert tick.seen().receivers == 5
 
@@ -140,7 +162,7 @@ class TestOfADeployment:
         kept.relaunches = (MOVED,)
         [event] = deployed.tick().told()
         assert event.description == "receiver 2: executor 0 -> 3 (move, 2023-11-14 22:13 UTC)"
-        assert event.metadata["receivers that were away"].value.startswith(AWAY)
+        assert event.metadata["receivers away"].value.startswith(AWAY)
         assert deployed.tick().told() == [], "once"
 
     def test_one_that_does_not_come_back_fails_the_check(self, deployed: Deployment) -> None:

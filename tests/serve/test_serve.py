@@ -1,10 +1,6 @@
 """`sparkscale serve`: what it reads of looks and of the event log, and what it never makes up."""
 
-import os
-import shutil
-import signal
-import subprocess
-import sys
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +9,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import requests
 from dagster._core.test_utils import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,8 +35,10 @@ from tests.cli.daemon import tick
 from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.observe.stored import store
+from tests.serve.page.history import minutes
 from tests.serve.scraping import Found, found_in, get, named, of, running
-from tests.waiting import HANGS
+from tests.waiting import HANGS, wait_for
+from tests.watch.deployment import grown
 
 NOW = 2000.0
 ROOT = Path(__file__).parents[2]
@@ -216,10 +213,10 @@ class TestFleet:
         tick(ago=20)
         midnight = int(time.time()) // 86400 * 86400
         began = max(midnight + 1, int(time.time()) - 600)
-        minutes = [Minute(began + 2 * n, "running", registered=3) for n in range(3)]
+        first = [Minute(began + 2 * n, "running", registered=3) for n in range(3)]
         key, fleet = dg.AssetKey("clicks"), fleet_of()
         with dg.DagsterInstance.get() as instance:
-            store(instance, key, minutes)
+            store(instance, key, first)
         assert terminal.ask("scale", "clicks", "4").exit_code == 0
         found = named(fleet.samples())
         assert of(found, "executor_seconds_total", stream="clicks") == 3 * 4
@@ -231,9 +228,9 @@ class TestFleet:
         assert last == pytest.approx(time.time() - 20, abs=300)
         assert of(found, "executors", stream="clicks", kind="registered") is not None
         # More minutes, in an event of the other kind, and none counts twice.
-        later = Minute(minutes[-1].at + 2, "running", registered=5, decision="scale to 6")
+        later = Minute(first[-1].at + 2, "running", registered=5, decision="scale to 6")
         with dg.DagsterInstance.get() as instance:
-            store(instance, key, [minutes[-1], later], kind=dg.AssetMaterialization)
+            store(instance, key, [first[-1], later], kind=dg.AssetMaterialization)
         found = named(fleet.samples())
         assert of(found, "executor_seconds_total", stream="clicks") == 3 * 4 + 5 * 2
         assert of(found, "decisions_total", decision="change") == 1
@@ -285,6 +282,58 @@ class TestFleet:
         found = named(fleet_of(report=said.append).samples())
         assert of(found, "event_log_read") == 0 and of(found, "agent_up") == 1
         assert said == ["definitions.py/spark_cluster: RuntimeError: database is locked"]
+
+    def test_a_database_that_hangs_keeps_back_nothing_of_what_agents_tell(
+        self,
+        terminal: Terminal,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        asked: list[int] = []
+        go_on, said = threading.Event(), list[str]()
+
+        def hangs(*_: Any) -> dict[str, Any]:
+            asked.append(1)
+            go_on.wait(HANGS)
+            return {}
+
+        monkeypatch.setattr(fleet_module, "in_flight", hangs)
+        monkeypatch.setattr(fleet_module, "ANSWERING", 0.01)
+        fleet = fleet_of(report=said.append)
+        for _ in range(3):
+            found = named(fleet.samples())
+            assert of(found, "event_log_read") == 0 and of(found, "agent_up") == 1
+        wait_for("the one that was begun asks", lambda: bool(asked))
+        named(fleet.samples())
+        assert asked == [1], "none is begun beside one that hangs"
+        who = "definitions.py/spark_cluster: Dagster's database: no answer"
+        assert said == [f"{who} within 0.01 s", *[f"{who} yet to what was asked before"] * 3]
+        monkeypatch.setattr(fleet_module, "ANSWERING", HANGS)
+        go_on.set()
+        wait_for("it answers", lambda: of(named(fleet.samples()), "event_log_read") == 1)
+
+    def test_a_policy_that_learns_decides_by_the_stored_minutes_as_in_a_terminal(
+        self, terminal: Terminal
+    ) -> None:
+        policy = "autoscale=CapacityPolicy(max_executors=10)"
+        terminal.declare(f'structured("clicks", {policy}), structured("orders", {policy})')
+        grown(terminal.kept()).batch_seconds = 25
+        with dg.DagsterInstance.get() as instance:
+            for part in minutes():
+                store(instance, dg.AssetKey("clicks"), part)
+        [look] = fleet_of().look().clusters
+        rows = json.loads(terminal.ask("status", "--json").output)
+        [shown] = [each for each in rows if each["stream"] == "clicks"]
+        [row] = [each for each in look.rows if each.stream == "clicks"]
+        assert (row.decision, row.reason) == (shown["decision"], shown["reason"])
+        assert row.decision != "the autoscaler decides"
+
+    def test_a_policy_that_learns_is_left_to_the_autoscaler_until_its_minutes_are_read(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fleet_module, "READING", 0.0)
+        terminal.declare('structured("clicks", autoscale=CapacityPolicy(max_executors=10))')
+        [look] = fleet_of().look().clusters
+        assert [each.decision for each in look.rows] == ["the autoscaler decides"]
 
     def test_however_often_it_is_asked_agents_are_looked_at_now_and_then(
         self,
@@ -341,70 +390,3 @@ def test_the_table_has_each_name_once_and_by_the_conventions() -> None:
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric
         assert metric.labels[0] == "cluster"
         assert not set(metric.labels) & {"reason", "run", "batch", "epoch", "executor"}
-
-
-class TestTheCommand:
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            (["--listen", "0.0.0.0:9464"], "give a token by --token-file"),
-            (["--listen", "9464"], "must be an address, a colon and a port"),
-            (["--listen", "127.0.0.1:99999"], "must be an address, a colon and a port"),
-            (["--token-file", "nowhere"], "nowhere: No such file"),
-            (["--prefix", "streams"], "begin with a slash"),
-            (["--every", "0"], "--every"),
-        ],
-    )
-    def test_what_it_refuses(self, terminal: Terminal, words: list[str], said: str) -> None:
-        done = terminal.ask("serve", *words)
-        assert done.exit_code == 2 and said in done.output
-
-    def test_a_token_that_anybody_guesses_is_refused(self, terminal: Terminal) -> None:
-        (terminal.folder / "token").write_text("short")
-        done = terminal.ask("serve", "--token-file", "token")
-        assert done.exit_code == 2 and "at least 16 characters" in done.output
-
-    def test_without_the_library_it_says_what_to_install(
-        self,
-        terminal: Terminal,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr("dagster_sparkscale.cli.serve.find_spec", lambda name: None)
-        done = terminal.ask("serve")
-        assert done.exit_code == 1 and "dagster-sparkscale[metrics]" in done.output
-
-    def test_a_port_that_is_taken_is_named(self, terminal: Terminal) -> None:
-        with Server(("127.0.0.1", 0), list) as taken:
-            done = terminal.ask("serve", "--listen", f"127.0.0.1:{taken.server_port}")
-        assert done.exit_code == 1 and f":{taken.server_port}: Address already" in done.output
-
-    def test_it_serves_until_it_is_interrupted(self, tmp_path: Path, made_home: Path) -> None:
-        (tmp_path / "definitions.py").write_text(
-            "from dagster_sparkscale import LocalCluster, build_defs\n"
-            "from tests.fakes import structured\n"
-            f"cluster = LocalCluster(state_dir={str(tmp_path / 'state')!r})\n"
-            "defs = build_defs([structured('clicks')], cluster)\n"
-        )
-        words = ("-m", "dagster_sparkscale", "serve", "-f", "definitions.py")
-        process = subprocess.Popen(
-            [sys.executable, *words, "--listen", "127.0.0.1:0", "--prefix", "/s"],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "DAGSTER_HOME": str(shutil.copytree(made_home, tmp_path / "home")),
-                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            },
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            assert url.startswith("http://127.0.0.1:") and url.endswith("/s/metrics"), url
-            answer = requests.get(url, timeout=HANGS)
-            found = found_in(answer.text)
-            assert of(found, "stream_state", stream="clicks", state="not started") == 1
-            assert of(found, "event_log_read", cluster="definitions.py/spark_cluster") == 1
-        finally:
-            process.send_signal(signal.SIGINT)
-            assert process.wait(HANGS) == 0

@@ -13,7 +13,7 @@ def aimed(
     """The aim for a stream whose driver says this; one query in 4 partitions unless it is said."""
     says = {"spark_version": "4.3.0", "queries": queries or (kept_by(),)}
     seen = status(**says | fields)
-    return aim(declared or stateful(), driver(state), seen, asked or Asked(), id="p1")
+    return aim(declared or stateful(), driver(state), seen, asked or Asked(), id="p1", now=2000.0)
 
 
 def refused(*args, **fields) -> str:

@@ -31,7 +31,7 @@ class TestRefusals:
         assert told.startswith(f"'clicks' is {state.value}: materialize its asset to start it")
 
     def test_a_stream_that_was_never_started(self):
-        found = aim(stateful(), None, None, Asked(), id="p1")
+        found = aim(stateful(), None, None, Asked(), id="p1", now=2000.0)
         assert isinstance(found, Barred)
         assert found.why.startswith("'clicks' is not started: materialize its asset")
 
@@ -40,7 +40,7 @@ class TestRefusals:
         assert "has not answered: try again when it does" in refused(state=state)
 
     def test_an_agent_that_is_silent(self):
-        found = aim(stateful(), driver(), None, Asked(), id="p1")
+        found = aim(stateful(), driver(), None, Asked(), id="p1", now=2000.0)
         assert isinstance(found, Barred)
         assert found.why == (
             "'clicks': driver 1 is running, and its agent has not answered: try again when it does"

@@ -13,10 +13,24 @@ from unittest.mock import patch
 
 import dagster as dg
 
-from dagster_sparkscale import RatioPolicy, RecoveryPolicy, StructuredStream
+from dagster_sparkscale import (
+    BackpressurePolicy,
+    DStream,
+    RatioPolicy,
+    RecoveryPolicy,
+    StructuredStream,
+)
 from dagster_sparkscale.autoscale import rescale
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.driver.wire import Executor, Query
+from dagster_sparkscale.driver.wire import (
+    Executor,
+    Limit,
+    Query,
+    QueryState,
+    Receiver,
+    Reconfiguration,
+    Relaunch,
+)
 from dagster_sparkscale.lifecycle import reconcile
 from dagster_sparkscale.operations import Streams
 from tests.in_memory.driver import Kept
@@ -40,13 +54,25 @@ def _stream(name: str, **fields):
 
 
 LEGACY = _stream("legacy")
+SOCKETS = DStream(
+    name="sockets",
+    program="jobs/sockets.py",
+    batch_interval="10s",
+    receivers=3,
+    executor_cores=2,
+    backpressure=BackpressurePolicy(),
+    autoscale=RatioPolicy(max_executors=8),
+    group="streams",
+)
 STREAMS = [
+    _stream("baskets"),
     _stream("clicks", description="Clicks, rated one by one."),
     _stream("orders", recovery=RecoveryPolicy(limit=20, first_delay="10s", longest_delay="1 min")),
     _stream("payments", recovery=RecoveryPolicy(limit=3, first_delay="30s")),
     _stream("returns"),
     _stream("searches"),
     _stream("sessions"),
+    SOCKETS,
     _stream("tickets", autoscale=RatioPolicy(max_executors=2, max_lag="1 min")),
     _stream("uploads"),
     _stream("visits"),
@@ -87,7 +113,7 @@ class _Hours:
 
     def play(self) -> None:
         self._start("clicks", "orders", "payments", "returns", "searches", "sessions")
-        self._start("tickets", "uploads", "legacy")
+        self._start("tickets", "uploads", "legacy", "baskets", "sockets")
         kept = self._world.streams["tickets"]
         kept.driver = replace(kept.driver, where=f"process 77 on worker-1, log {LOG}")
         for self._minute in range(0, MINUTES, STEP):
@@ -153,6 +179,57 @@ class _Hours:
                 trigger="processing time",
                 heard_at=self._now[0],
             ),
+        )
+        if name == "baskets":
+            self._keep_state(kept)
+        elif name == "sockets":
+            self._receive(kept)
+
+    def _keep_state(self, kept: Kept) -> None:
+        """A query with state whose partitions were changed, and partitions of Kafka."""
+        change = Reconfiguration(
+            *("plan", "counts", "over", self._now[0] - 3600, "changed"),
+            before=16,
+            after=32,
+            key_groups=128,
+            rows=12_345_678,
+            seconds={"checking": 1.0, "rewriting": 95.0},
+            group_rows=tuple(range(80_000, 80_128)),
+            partition_rows_after=tuple(range(380_000, 380_032)),
+        )
+        names = ("stateStoreSave",)
+        state = QueryState(12_345_678, 9_876_543_210, 32, names, key_groups=128, last=change)
+        topic = "production.eu-central-1.shop-checkout.baskets_with_all_items"
+        behind = {f"{topic}-{number}": 1_234_567 - number for number in range(20)}
+        [query] = kept.queries
+        kept.queries = (replace(query, state=state, partitions_behind=behind),)
+
+    def _receive(self, kept: Kept) -> None:
+        """Receivers with limits, of which one was away, on hosts with long names."""
+        began, count = kept.driver.submitted_at, max(1, kept.registered)
+        host = "ip-10-0-12-{}.eu-central-1.compute.internal"
+        kept.receivers = tuple(
+            Receiver(
+                *(number, "KinesisReceiver", str(number % count)),
+                host.format(number % count),
+                began,
+                rate=1234.5,
+                error="Connection to 10.0.0.7:9999 refused" if number == 1 else None,
+            )
+            for number in range(3)
+        )
+        moved = Relaunch(1, "executor lost", "7", began, "0", wanted="0", away_seconds=12.3)
+        kept.relaunches = (moved, replace(moved, stream_id=2, to_executor=None, away_seconds=None))
+        kept.limits = tuple(
+            Limit(
+                *(f"receiver-{number}", "counts", 4218.0, "set" if number else "estimator"),
+                taken=not number,
+                estimator="work",
+                estimate=5318.0,
+                reason="1,000 records take 0.05 s on 3 cores; 90% of 10 s: 4,218 records/s",
+                records=12_345,
+            )
+            for number in range(3)
         )
 
     def _tick(self) -> None:

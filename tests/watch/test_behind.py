@@ -26,6 +26,17 @@ UNKNOWN = "its source does not tell how far behind it is, nor what waits"
         ),
         ({"backlog": 1}, "1 record waits", "1 rec"),
         ({"backlog": 0}, "0 records wait", "-"),
+        ({"files": 1234}, "at least 1,234 files wait", "1,234 files"),
+        (
+            {"files": 0, "throttled": True, "limit": 3.0},
+            f"{UNKNOWN}; it takes all that its limit of 3 records/s lets it, and more may wait",
+            "-",
+        ),
+        (
+            {"files": 1, "throttled": True, "limit": 3.0},
+            "at least 1 file waits; it takes all that its limit of 3 records/s lets it",
+            "1 file",
+        ),
         ({"pending": 1, "backlog": 0}, "1 batch is due and not done", "-"),
         (
             {"pending": 3, "backlog": 50},
@@ -77,6 +88,15 @@ def test_a_dstream_tells_what_is_offered_and_which_batches_wait():
     assert made.taken_rate is not None
     assert made.taken_rate < 100
     assert "100 records/s are offered, and 3.33 are processed" in behind(made)
+
+
+def test_of_a_file_source_the_files_that_wait_are_told():
+    reading = Query(QUERY, active=True, files_waiting=7)
+    other = Query("other", active=True)
+    sighting = Sighting("clicks", driver(), status(queries=(reading, other)))
+    assert behind(row(assess(scaled(), sighting, now=2000.0))) == "at least 7 files wait"
+    old = Sighting("clicks", driver(), status(queries=(reading,), age=60.0))
+    assert row(assess(scaled(), old, now=2000.0)).files is None
 
 
 def test_what_is_not_known_is_not_laid_to_the_source():

@@ -10,6 +10,7 @@ from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.watch import cursor
 from tests.fakes import scaled, structured
 from tests.in_memory.cluster import World
 from tests.watch.deployment import Deployment, overload
@@ -54,6 +55,19 @@ def test_what_was_granted_counts_until_its_run_would_come_too_late(clock) -> Non
     assert both.tick().decided("orders").startswith("scale to 3: the budget of the cluster is 10 ")
     clock[0] += 180
     assert both.tick().decided("orders").startswith("scale to 5: ")
+
+
+def test_what_was_granted_counts_though_the_cursor_is_full(clock, monkeypatch) -> None:
+    monkeypatch.setattr(cursor, "ROOM", 1)
+    monkeypatch.setattr(cursor, "A_STREAM", 0)
+    both = deployed(CLICKS, ORDERS, cores=10)
+    overload(both, CLICKS, executors=4)
+    idle = overload(both, ORDERS, executors=2, batch_seconds=7)
+    assert both.tick().decided("clicks").startswith("scale to 7: ")
+    clock[0] += 60
+    idle.batch_seconds = 25
+    again = Deployment(both.streams, both.world, both.instance, both.cursor, budget=both.budget)
+    assert again.tick().decided("orders").startswith("scale to 3: the budget of the cluster is 10 ")
 
 
 @pytest.mark.parametrize(

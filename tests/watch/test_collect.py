@@ -36,7 +36,7 @@ def test_a_look_that_hangs_does_not_hold_up_the_rest(world):
     others = {stream.name for stream in STREAMS} - {"s3"}
     with hanging(world, "s3", others, seconds=4):
         outcome = Collector().collect(world.cluster, STREAMS, deadline=4.0)
-    assert outcome["s3"].error == "not looked at within 4 s: too many agents are slow"
+    assert outcome["s3"].error == "not looked at within 4.0 s: too many agents are slow"
     assert outcome["s3"].status is outcome["s3"].driver is None
     assert all(outcome[name].status for name in others)
 
@@ -155,6 +155,71 @@ class TestLooksThatHang:
             return collector.collect(world.cluster, STREAMS, deadline=HANGS)["s3"].status
 
         assert wait_for("the look to return", seen, every=0.01)
+
+
+class TestFindingFirst:
+    """All drivers are found before any agent is waited for."""
+
+    @pytest.fixture
+    def silent(self, world):
+        release = threading.Event()
+        world.on_look = lambda kept: release.wait(HANGS)
+        yield world
+        release.set()
+
+    def test_of_streams_whose_agents_are_silent_the_drivers_are_known(self, silent):
+        sightings = Collector().collect(silent.cluster, STREAMS, deadline=1.0)
+        assert {each.driver.epoch for each in sightings.values()} == {1}
+        assert all(
+            each.late and "not looked at within" in each.error for each in sightings.values()
+        )
+
+    def test_one_that_has_failed_is_seen_whole_but_for_its_log(self, silent, monkeypatch):
+        cluster = type(silent.cluster)
+        asked = threading.Event()
+
+        def logs(self, driver, lines=50):
+            asked.set()
+            return silent.on_look(None) and ""
+
+        monkeypatch.setattr(cluster, "logs", logs)
+        silent.end("s39")
+        seen = Collector().collect(silent.cluster, STREAMS[39:], deadline=0.3)["s39"]
+        assert asked.is_set()
+        assert (seen.driver.state.value, seen.error, seen.late) == ("failed", None, False)
+        assert [each.epoch for each in seen.history] == [1]
+        assert seen.log_tail == ""
+
+    def test_streams_that_there_was_no_time_to_judge_have_the_first_turn(self, world):
+        collector, order = Collector(), []
+        world.on_find = order.append
+        collector.collect(world.cluster, STREAMS, deadline=HANGS)
+        collector.first(["s20", "s30"])
+        order.clear()
+        collector.collect(world.cluster, STREAMS, deadline=HANGS)
+        assert {"s20", "s30"} <= set(order[:4])
+
+    def test_a_list_of_streams_that_hangs_holds_up_no_tick_and_is_asked_for_once(
+        self, world, monkeypatch
+    ):
+        release, asked = threading.Event(), []
+
+        def snapshot(cluster):
+            asked.append(cluster)
+            release.wait(HANGS)
+            return cluster
+
+        monkeypatch.setattr(type(world.cluster), "snapshot", snapshot)
+        collector = Collector()
+        try:
+            for _ in range(3):
+                sightings = collector.collect(world.cluster, STREAMS, deadline=0.1)
+                assert all(
+                    "streams can't be listed: no answer" in s.error for s in sightings.values()
+                )
+            assert len(asked) == 1
+        finally:
+            release.set()
 
 
 class TestTurns:

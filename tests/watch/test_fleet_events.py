@@ -13,10 +13,17 @@ from markdown_it import MarkdownIt
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.in_flight import InFlight
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet import events
-from dagster_sparkscale.watch.fleet.events import fleet_event, observation, stored_problems
+from dagster_sparkscale.watch.fleet.events import (
+    carrying_minutes,
+    fleet_event,
+    latest,
+    observation,
+    stored_problems,
+    told_again,
+)
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
 from dagster_sparkscale.watch.fleet.rows import Failing, Row
 from dagster_sparkscale.watch.memory import Memory
@@ -128,6 +135,22 @@ class TestWhen:
         told.at(0, *fleet)
         shown = told.at(60, replace(fleet[0], state="failed"), *fleet[1:])
         assert shown["whole table"] == "in the event of 1970-01-12 13:46 UTC"
+
+    def test_what_another_sensor_tells_again_is_short_and_the_news_are_as_they_were(self):
+        told, fleet = Told(), [line(f"s{n:03}") for n in range(100)]
+        told.at(0, *fleet)
+        known = STREAMS, fleet, FleetMemory(), told.instance, World().cluster
+        [event] = fleet_event(*known, "web/x", START)
+        told.instance.report_runless_asset_event(event)
+        again = told_again(carrying_minutes(event, "some"))
+        assert len(serialize_value(again)) < 6_500 < len(serialize_value(event))
+        assert again.metadata["whole table"].value == "in the event of 1970-01-12 13:46 UTC"
+        assert again.metadata["streams 1"] == event.metadata["streams 1"]
+        assert MINUTES not in again.metadata
+        for _ in range(60):  # the event itself is too far back to be looked for
+            told.instance.report_runless_asset_event(told_again(again))
+            news = latest(told.instance, event.asset_key, "web/x")
+            assert news is not None and news.at == START
 
     def test_a_fleet_that_grows_beyond_the_page_has_its_whole_table_at_once(self):
         told = Told()

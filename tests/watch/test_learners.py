@@ -24,7 +24,7 @@ from dagster_sparkscale import (
 from dagster_sparkscale.declare.learner import BLOCK, Learned, Workload, since
 from dagster_sparkscale.in_flight import InFlight
 from dagster_sparkscale.watch import learners as learners_module
-from dagster_sparkscale.watch import sensor as sensor_module
+from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch.learners import Learners, learned_so_far
 from dagster_sparkscale.watch.memory import StreamMemory
 from tests.fakes import structured
@@ -184,7 +184,7 @@ class TestInTheSensor:
         deployed = Deployment([structured(autoscale=CapacityPolicy(max_executors=9))])
         overload(deployed, deployed.streams[0])
         monkeypatch.setattr(
-            sensor_module, "in_flight", lambda *_: {"clicks": InFlight("stop run 1a2b3c4d")}
+            tick_module, "in_flight", lambda *_: {"clicks": InFlight("stop run 1a2b3c4d")}
         )
         monkeypatch.setattr(deployed.instance, "has_asset_key", broken)
         lines = deployed.tick().data.skip_message.splitlines()

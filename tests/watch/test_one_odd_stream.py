@@ -113,7 +113,7 @@ class TestTwoEvaluationsAtOnce:
         deployed.sensor = autoscale_sensor(
             *(known, Operations(known, all_operations()), CAPABILITIES),
             default_status=stopped,
-            deadline=0.1,
+            seconds=0.1,
         )
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(trial_of(deployed).tick)

@@ -5,7 +5,14 @@ import time
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.names import BY_TAG, CLUSTER_TAG, OPERATION_TAG, OUTCOME_TAG, STREAM_TAG
+from dagster_sparkscale.names import (
+    BY_TAG,
+    CLUSTER_TAG,
+    OPERATION_TAG,
+    OUTCOME_TAG,
+    READING_TAG,
+    STREAM_TAG,
+)
 from dagster_sparkscale.operation import IN_SHORT, in_short
 from dagster_sparkscale.watch.page import operated
 from dagster_sparkscale.watch.page.operated import NEWS, RecentOperations, ended, news_of
@@ -38,26 +45,52 @@ def runs(deployed: Deployment) -> list[dg.DagsterRun]:
 def test_a_rescale_by_hand_is_on_the_page_with_its_reason_and_in_the_list_of_runs(deployed):
     deployed.by_hand("rescale", stream="clicks", target=3, reason="keep small tonight")
     (run,) = [each for each in runs(deployed) if each.job_name == "rescale"]
-    assert run.tags[OUTCOME_TAG].startswith("1 \u2192 3 executors, target 3: ")
+    assert run.tags[OUTCOME_TAG].startswith("1 \u2192 3 executors in ")
     text = shown(deployed)
-    assert "|by hand |rescale: 1 \u2192 3 executors, target 3: " in text
+    assert "|by hand: rescale: 1 \u2192 3 executors in " in text
     assert "\\(keep small tonight\\)" in text or "(keep small tonight)" in text
-    assert f"[run](/runs/{run.run_id})" in text
+    assert f"](/runs/{run.run_id})|" in text
 
 
 def test_what_was_refused_is_there_too_and_says_why(deployed):
     assert not deployed.by_hand("rescale", stream="clicks", target=99).success
     (run,) = [each for each in runs(deployed) if each.job_name == "rescale"]
     assert "99" in run.tags[OUTCOME_TAG]
-    assert "|by hand |rescale: failed: " in shown(deployed)
+    assert "|by hand: rescale: failed: " in shown(deployed)
+
+
+def test_a_restart_leaves_room_for_why(deployed):
+    deployed.by_hand("restart", stream="clicks", reason="an upgrade of the broker")
+    text = shown(deployed)
+    assert "|by hand: restart: restarted driver 2 " in text and "upgrade of the broker" in text
+    assert "memory process" not in text
 
 
 def test_a_start_is_there_and_a_stop(deployed):
     assert "start: started driver 1" in shown(deployed)
     deployed.by_hand("stop", stream="clicks", reason="cleanup")
     text = shown(deployed)
-    assert "|by hand |stop: " in text
+    assert "|by hand: stop: " in text
     assert "cleanup" in text
+
+
+def test_what_was_to_change_nothing_has_not_happened(deployed):
+    assert deployed.by_hand("set_limits", stream="clicks").success
+    (run,) = [each for each in runs(deployed) if each.job_name == "set_limits"]
+    assert run.tags[READING_TAG] == "true"
+    assert OUTCOME_TAG in run.tags, "in the list of runs it is"
+    assert "set_limits" not in shown(deployed)
+    assert [each.operation for each in ended(deployed.instance, "spark_cluster", 0.0)] == ["start"]
+
+
+def test_a_run_that_repeats_a_reading_with_a_change_has_happened(deployed):
+    job = deployed.defs.resolve_job_def("rescale")
+    job.execute_in_process(
+        run_config={"ops": {"rescale": {"config": {"stream": "clicks", "target": 2}}}},
+        tags={READING_TAG: "true", OUTCOME_TAG: "clicks: no limit"},
+        instance=deployed.instance,
+    )
+    assert "|by hand: rescale: " in shown(deployed)
 
 
 def test_each_is_read_once_and_no_more_than_is_shown(deployed):
@@ -80,7 +113,7 @@ def test_who_asked_in_a_terminal_is_named(deployed):
         tags={BY_TAG: "ana"},
         instance=deployed.instance,
     )
-    assert "|ana |rescale: " in shown(deployed)
+    assert "|ana: rescale: " in shown(deployed)
 
 
 def test_what_the_autoscaler_did_is_no_news_by_itself(deployed):

@@ -6,7 +6,9 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.autoscale import rescale_job
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.autoscale.rescale import Rescaled
 from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload
@@ -28,13 +30,23 @@ class TestRescaleRuns:
         (event,) = result.get_asset_observation_events()
         observation = event.asset_observation_data.asset_observation
         assert observation.asset_key == dg.AssetKey("clicks")
-        assert observation.description.startswith("2 -> 5 executors, target 5: reached after")
+        assert observation.description.startswith("2 -> 5 executors in")
         values = observation.metadata[STORY].value
         assert values["ending"] == "reached"
         assert values["reason"].startswith("2 registered -> 5: R 2.50")
         assert (values["executors_before"], values["executors_target"]) == (2, 5)
         assert (values["executors_after"], values["executors_missing"]) == (5, 0)
         assert (values["epoch"], values["notes"]) == (1, "none")
+
+    def test_executors_that_are_not_known_are_no_none(self, deployed, monkeypatch):
+        def untold(*args: object) -> Rescaled:
+            return replace(carried_out(*args), ending="superseded", registered_after=None)
+
+        overload(deployed)
+        carried_out = rescale_job.rescale
+        monkeypatch.setattr(rescale_job, "rescale", untold)
+        result = deployed.by_hand("rescale", stream="clicks", target=3)
+        assert [line for line in logged(deployed, result) if "2 -> ? executors, target 3" in line]
 
     def test_a_driver_that_has_failed_since_makes_a_restart_and_no_red_run(self, deployed):
         overload(deployed)

@@ -93,7 +93,7 @@ class TestMinutes:
         (event,) = deployed.tick().told()
         assert event.metadata["5. state (rows)"].value == 7
         assert event.metadata["6. state (partitions)"].value == 4
-        assert event.metadata["query state"].value.startswith("|query|state rows|")
+        assert event.metadata["query state"].value.startswith("|query|rows, memory|")
         kept.reachable = False
         deployed.cursor = None
         (event,) = deployed.tick().told()
@@ -110,7 +110,7 @@ class TestMinutes:
         tick = deployed.tick()
         (event,) = tick.told()
         assert event.metadata["7. limit (records/s)"].value == 50
-        assert "|clicks |50|estimate|" in event.metadata["limits"].value
+        assert "|clicks |50, estimate |" in event.metadata["limits"].value
         assert (tick.seen().limit, tick.seen().throttled) == (50, QUERY)
         assert "limits that were set" not in event.metadata
         deployed.world.records["clicks"] = replace(

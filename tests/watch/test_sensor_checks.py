@@ -12,7 +12,7 @@ from dagster._core.events import DagsterEvent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.watch import sensor
+from dagster_sparkscale.watch import turns
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import QUERY, scaled
 from tests.watch.deployment import Deployment, overload
@@ -195,7 +195,7 @@ class TestHowMuchIsStored:
         deployed = Deployment([scaled(name) for name in names])
         for stream in deployed.streams:
             overload(deployed, stream)
-        monkeypatch.setattr(sensor, "MOST_TOLD", 0)
+        monkeypatch.setattr(turns, "MOST_TOLD", 0)
         told = []
         for _ in range(8):
             tick = deployed.tick()

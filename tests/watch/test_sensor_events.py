@@ -1,5 +1,6 @@
 """What a tick tells of a stream besides its checks, and ticks of many streams."""
 
+import re
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,8 @@ from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Limit, Query, Reconfiguration
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import sensor as sensor_module
+from dagster_sparkscale.watch import turns
+from dagster_sparkscale.watch.pace import STORING
 from dagster_sparkscale.watch.page import events as events_module
 from tests.fakes import QUERY, scaled, structured
 from tests.in_memory.cluster import World
@@ -157,22 +160,24 @@ class TestEvents:
         deployed.passing(3, clock)
         fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
         (event,) = fresh.tick().told()
-        assert event.metadata["what happened"].value.count("[run](") == 4
+        assert event.metadata["what happened"].value.count("](/runs") == 5
         assert "R 2.5" in event.metadata["last hours"].value
 
 
 class TestManyStreams:
-    def test_five_hundred_streams_make_one_bounded_tick(self):
+    def test_five_hundred_streams_make_bounded_ticks(self):
         deployed = Deployment([scaled(f"s{number}") for number in range(500)])
         for stream in deployed.streams[:400]:
             overload(deployed, stream, batch_seconds=5)
         tick = deployed.tick(stored=False)
-        assert len(tick.of((dg.AssetObservation, dg.AssetMaterialization))) == 500
+        assert 0 < len(tick.data.asset_events) < turns.TICK / STORING + 20
+        told = len(tick.of((dg.AssetObservation, dg.AssetMaterialization)))
         reason = tick.data.skip_message
         assert len(reason) < 4200
-        shown = reason.splitlines()
-        assert all(line.startswith(f"s{n}: hold: ") for n, line in enumerate(shown[:-1]))
-        assert shown[-1] == f"... and {500 - len(shown) + 1} more: see the pages of the streams"
+        follow, *shown, more = reason.splitlines()
+        assert follow == f"told of {told} of 500 streams: the rest follows"
+        assert all(line.startswith(f"s{n}: hold: ") for n, line in enumerate(shown))
+        assert more == f"... and {500 - len(shown)} more: see the pages of the streams"
         assert len(tick.data.cursor) < 500 * 60
 
     def test_one_endless_reason_is_cut(self, deployed):
@@ -192,7 +197,7 @@ class TestManyStreams:
             Operations(known, all_operations()),
             CAPABILITIES,
             default_status=dg.DefaultSensorStatus.STOPPED,
-            deadline=1.0,
+            seconds=1.0,
         )
         with (
             hanging(world, "stuck", {"fine"}, seconds=1),
@@ -204,7 +209,7 @@ class TestManyStreams:
         ):
             tick = sensor.evaluate_tick(context)
         stuck, fine = tick.skip_message.splitlines()
-        assert stuck == "stuck: hold: not looked at within 1 s: too many agents are slow"
+        assert re.fullmatch(r"stuck: hold: not looked at within 0\.\d s: .* are slow", stuck)
         assert fine.startswith("fine: hold: not started")
 
 
@@ -278,7 +283,7 @@ class TestWhatOverviewShows:
         for target in (3, 4):
             deployed.by_hand("rescale", stream="clicks", target=target)
             (event,) = deployed.tick().of(dg.AssetMaterialization)
-            assert f"{target} executors, target {target}" in event.description
+            assert f"\u2192 {target} executors in" in event.description
             clock[0] += 1
 
     def test_a_run_that_attached_to_what_runs(self, deployed, clock):

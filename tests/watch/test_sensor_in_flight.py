@@ -1,5 +1,6 @@
 """The sensor and operations that are in flight, as Dagster knows them."""
 
+import threading
 import time
 from dataclasses import replace
 from typing import ClassVar
@@ -16,6 +17,7 @@ from dagster._core.remote_origin import (
 from dagster_sparkscale import in_flight
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.deadlines import Calls
 from dagster_sparkscale.names import OUTCOME_TAG, PREFIX
 from dagster_sparkscale.operations import Streams
 from tests.fakes import scaled
@@ -54,6 +56,27 @@ class TestOperationsInFlight:
             )
         assert deployed.instance.get_run_by_id(run.run_id).status == status
         return run
+
+    def test_who_holds_a_stream_is_not_waited_for_for_ever(self, deployed, monkeypatch, clock):
+        """As on a state folder whose server is gone."""
+        release, returned = threading.Event(), threading.Event()
+
+        def hang(*_):
+            release.wait(60)
+            returned.set()
+            return False
+
+        monkeypatch.setattr(in_flight, "is_held", hang)
+        monkeypatch.setattr(in_flight, "ASKING", 0.1)
+        monkeypatch.setattr(in_flight, "_CALLS", Calls())
+        overload(deployed, batch_seconds=5)
+        self.in_flight(deployed)
+        clock[0] += in_flight.TAKES_LEASE + 1
+        tick = deployed.tick()
+        assert not returned.is_set()
+        assert "stop run" in str(tick.fleet)
+        release.set()
+        assert returned.wait(60)
 
     @pytest.mark.parametrize(
         "status",

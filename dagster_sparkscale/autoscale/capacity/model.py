@@ -47,6 +47,8 @@ _FEW = 0.5
 _LEFT = 0.2
 """What is left of the past, then."""
 
+_SINGULAR = 1e-12
+"""Share of the product of its diagonal below which a determinant is not told from 0."""
 _KEEP = 0.5 ** (1 / _HALF_LIFE)
 _WORK_GAIN = 1 - 0.5 ** (1 / _WORK_HALF_LIFE)
 _ERROR_GAIN = 1 - 0.5 ** (1 / _ERROR_HALF_LIFE)
@@ -241,15 +243,20 @@ def _solved(
     r: float,
 ) -> tuple[float, float, float]:
     """Solve for a, b1 and b2 of least squares, none below 0."""
-    # Cramer's rule; the prior keeps the determinants above 0.
+    # Cramer's rule. The prior keeps the determinants above 0, but not among floats: where batches
+    # had 1000 times the records of the first minute's, it is less than the last of their digits.
     m1, m2, m3 = bb * cc - bc * bc, ab * cc - bc * ac, ab * bc - bb * ac
     whole = aa * m1 - ab * m2 + ac * m3
-    a = (p * m1 - q * m2 + r * m3) / whole
-    b = (aa * (q * cc - bc * r) - ab * (p * cc - ac * r) + ac * (p * bc - q * ac)) / whole
-    c = (aa * (bb * r - q * bc) - ab * (ab * r - q * ac) + p * m3) / whole
+    a = b = c = -1.0
+    if whole > _SINGULAR * aa * bb * cc:
+        a = (p * m1 - q * m2 + r * m3) / whole
+        b = (aa * (q * cc - bc * r) - ab * (p * cc - ac * r) + ac * (p * bc - q * ac)) / whole
+        c = (aa * (bb * r - q * bc) - ab * (ab * r - q * ac) + p * m3) / whole
     if b < 0:
-        whole = aa * cc - ac * ac
-        a, b, c = (p * cc - ac * r) / whole, 0.0, (aa * r - ac * p) / whole
+        # As the prior has it.
+        b, whole = 0.0, aa * cc - ac * ac
+        if whole > _SINGULAR * aa * cc:
+            a, c = (p * cc - ac * r) / whole, (aa * r - ac * p) / whole
     if a < 0:
         a, b, c = 0.0, b, max(0.0, (r - b * bc) / cc)
     if c < 0:

@@ -27,11 +27,14 @@ from dagster_sparkscale.clusters.agents.timed_http import Connection, SecureConn
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
+    NotMet,
     StaleEpoch,
     Superseded,
 )
 
-MAX_ANSWER = 16_000_000
+MAX_ANSWER = 4_000_000
+"""Bytes of an answer at most. A thousand batches and as many executors are less than one million;
+and a tick holds the answers of all streams."""
 IDLE_CONNECTIONS = 256
 """Connections kept open between calls: below the usual limit of 1024 open files of a process."""
 
@@ -107,7 +110,7 @@ class Connections:
 
         Raises:
             AgentUnreachable: no answer, or no usable one, in time.
-            AgentRefused, StaleEpoch, Superseded: it answered and refused.
+            AgentRefused, NotMet, StaleEpoch, Superseded: it answered and refused.
         """
         headers = {"Authorization": f"Bearer {token}", "Connection": "keep-alive"}
         data = None
@@ -269,6 +272,8 @@ def _judge(who: str, code: int, data: bytes) -> bytes:
         raise AgentUnreachable(f"{who} can't do it now: {text}")
     if code >= 500:
         raise AgentUnreachable(f"{who} failed: {text}")
+    if code == 400 and said:  # nobody else's, such as a proxy's
+        raise NotMet(f"{who} refused: {text}")
     raise AgentRefused(f"{who} refused: {text}")
 
 

@@ -35,6 +35,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.supervisor import write_json
 from dagster_sparkscale.clusters.launch.class_data_options import can_be_named
+from dagster_sparkscale.clusters.pauses import wait_until
 
 DELAY_SECONDS = 60.0
 """How long a background maker waits first: the streams being started have the machine then, and a
@@ -224,9 +225,7 @@ def end_making(mark: str) -> None:
     for process in processes.carrying(MARKER, mark.__eq__):
         with contextlib.suppress(Exception):
             process.terminate()  # psutil checks first that the pid is still the same process
-    processes.wait_until(
-        lambda: not processes.carrying(MARKER, mark.__eq__), processes.TERM_SECONDS
-    )
+    wait_until(lambda: not processes.carrying(MARKER, mark.__eq__), processes.TERM_SECONDS)
     kill_makers(mark)
 
 

@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+from dagster_sparkscale.clusters.pauses import wait_until
 
 if TYPE_CHECKING:
     import psutil
@@ -271,13 +272,3 @@ def terminate(folder: SubmissionFolder, mark: str, still_there: Callable[[], boo
         # The supervisor says how it ended; it needs a moment to see that all is gone.
         wait_until(lambda: not still_there(), SUPERVISOR_SECONDS)
     clear(mark)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
-    """Whether `condition` became true within `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(every)
-    return True

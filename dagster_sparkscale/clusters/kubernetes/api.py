@@ -7,23 +7,34 @@ ends in time; "there is none" is what the API server has said, never a call that
 """
 
 import json
+import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import listing
 from dagster_sparkscale.clusters.kubernetes.access import Access, access_to, stamp
+from dagster_sparkscale.clusters.kubernetes.kept import Kept
 
 Object = dict[str, Any]
+T = TypeVar("T")
 
 SECONDS = 15.0
 """Seconds for an answer."""
+PUT_OFF = 2
+"""Times that a question is put again which the API server had no time for."""
+LONGEST_PAUSE = 5.0
+"""Seconds for which it may say that it has none: where that is longer, others go on meanwhile."""
 _CONNECTIONS = 16
 _PART = 1 << 20
 """Bytes that are read at once, at most."""
+LARGEST = 256 << 20
+"""Bytes of an answer that are read: a page of objects of half a MB each."""
 _RBAC, _OF_APPLICATIONS = "deploy/kubernetes/dagster.yaml", "deploy/kubernetes/applications.yaml"
 _OF_DRIVERS = "deploy/kubernetes/driver.yaml"
 
@@ -55,6 +66,9 @@ class Api:
                 than what was read of it. None: it can't be another.
         """
         self.namespace = namespace
+        self.changed_at = -math.inf
+        """When something was last changed by this process, by `time.monotonic()`."""
+        self.kept = Kept()
         self._anew = anew
         self._take(access)
 
@@ -80,7 +94,28 @@ class Api:
 
     def find(self, kind: str, **query: str) -> list[Object]:
         """All objects that `query` asks for, such as `labelSelector=`."""
-        return list(self._call("GET", self.path(kind), query).get("items") or ())
+        return self.listed(self.path(kind), lambda each: each, **query)
+
+    def listed(self, path: str, keep: Callable[[Object], T | None], **query: str) -> list[T]:
+        """What `keep` keeps of each object of a list, page by page: whatever their number, no more
+        than a page of whole ones is held.
+
+        Raises:
+            Unreachable: the list did not come to its end.
+        """
+
+        def ask(page: Mapping[str, str]) -> Object:
+            try:
+                return self._call("GET", path, page)
+            except Refused as refusal:
+                if refusal.code == 410 and "continue" in page:
+                    raise listing.Expired from None
+                raise
+
+        try:
+            return listing.listed(ask, query, keep)
+        except listing.Unfinished as error:
+            raise Unreachable(f"{self._who} gave no whole list of {path}: {error}") from None
 
     def create(self, kind: str, manifest: Mapping[str, Any], **query: str) -> Object:
         return self._call("POST", self.path(kind), query, manifest)
@@ -122,14 +157,14 @@ class Api:
         path = f"{self.path(kind, name)}/{part}"
         return self._answer("GET", path, query, None).decode("utf-8", "replace")
 
-    def nodes(self) -> list[Object]:
-        """The cluster's nodes."""
-        return list(self._call("GET", "/api/v1/nodes").get("items") or ())
+    def nodes(self, keep: Callable[[Object], T | None]) -> list[T]:
+        """What is kept of the cluster's nodes."""
+        return self.listed("/api/v1/nodes", keep)
 
-    def pods_everywhere(self) -> list[Object]:
-        """The pods of all namespaces that have not ended."""
-        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-        return list(self._call("GET", "/api/v1/pods", query).get("items") or ())
+    def pods_everywhere(self, keep: Callable[[Object], T | None]) -> list[T]:
+        """What is kept of the pods of all namespaces that have not ended."""
+        running = "status.phase!=Succeeded,status.phase!=Failed"
+        return self.listed("/api/v1/pods", keep, fieldSelector=running)
 
     def may(self, verb: str, resource: str) -> bool:
         """Whether whom the API server takes us for is allowed that in the namespace.
@@ -179,7 +214,11 @@ class Api:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Object:
-        answer = self._answer(method, path, query, body)
+        try:
+            answer = self._answer(method, path, query, body)
+        finally:
+            if method != "GET":
+                self.changed_at = time.monotonic()
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError):
@@ -231,6 +270,7 @@ class Api:
             headers["Content-Type"] = merge if method == "PATCH" else "application/json"
         data = None if body is None else json.dumps(body).encode()
         again = method == "GET"
+        put_off = PUT_OFF if method == "GET" else 0
         while True:
             try:
                 deadline = time.monotonic() + SECONDS
@@ -242,7 +282,14 @@ class Api:
                     timeout=urllib3.Timeout(SECONDS),
                     preload_content=False,
                 )
-                return answer.status, self._read(answer, deadline)
+                content = self._read(answer, deadline)
+                # In the middle of a long list all that has come of it would be lost.
+                pause = _pause(answer.headers.get("Retry-After")) if answer.status == 429 else None
+                if put_off and pause is not None:
+                    put_off -= 1
+                    time.sleep(pause)
+                    continue
+                return answer.status, content
             except HTTPError as error:
                 # It may have closed a connection that was kept open.
                 if isinstance(error, ProtocolError) and again:
@@ -252,10 +299,12 @@ class Api:
 
     def _read(self, answer: Any, deadline: float) -> bytes:
         """All of an answer. The client's own limit is for each part that comes."""
-        parts = []
+        parts, size = [], 0
         try:
             while part := answer.read1(_PART):
                 parts.append(part)
+                if (size := size + len(part)) > LARGEST:
+                    raise Unreachable(f"{self._who} answered more than {LARGEST >> 20} MiB")
                 if time.monotonic() > deadline:
                     raise Unreachable(f"{self._who} did not finish its answer in {SECONDS:g} s")
         except BaseException:
@@ -299,6 +348,12 @@ class Api:
     @property
     def _who(self) -> str:
         return f"the API server {self.access.url}"
+
+
+def _pause(after: str | None) -> float | None:
+    """Seconds after which to ask again, by Retry-After; None: not soon, or that is not said."""
+    seconds = float(after) if after is not None and re.fullmatch(r"\d{1,6}", after) else math.inf
+    return seconds if seconds <= LONGEST_PAUSE else None
 
 
 def _plain(error: Exception) -> str:

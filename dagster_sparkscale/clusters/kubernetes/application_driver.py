@@ -7,13 +7,13 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.fate import Fate
-from dagster_sparkscale.clusters.host.processes import wait_until
 from dagster_sparkscale.clusters.kubernetes import applications, names, notes, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects
 from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.kubernetes.templates import Placing
+from dagster_sparkscale.clusters.pauses import wait_until
 from dagster_sparkscale.clusters.records.store import Record
 
 LET_GO_SECONDS = 15.0
@@ -131,7 +131,10 @@ class ApplicationDriver(PodDriver):
         if applications.may_start(application):
             waits = applications.waits_for(application, self._operator, time.time())
             return Fate(DriverState.STARTING), waits
-        if (pod := self.api.get("pods", self.name)) is not None:  # made since it was looked for
+        # Made since it was looked for. One of long ago would be in the snapshot, whose applications
+        # were listed before its pods.
+        looks_again = self._snapshot is None or self._is_new()
+        if looks_again and (pod := self.api.get("pods", self.name)) is not None:
             return self._fate(pod)
         if why := applications.failure(application):
             return Fate(DriverState.FAILED, reason=why), ""
@@ -143,6 +146,9 @@ class ApplicationDriver(PodDriver):
         return applications.failure(application) if application else waits
 
     def _application(self) -> Object | None:
-        if self._snapshot is None or self._is_new():
+        if self._snapshot is None:
             return self.api.get(self._kind, self.name)
-        return self._snapshot.applications.get(self.name)
+        listed = self._snapshot.applications.get(self.name)
+        if listed is None and self._is_new():
+            return self._snapshot.newer(self._kind, self.name)
+        return listed

@@ -61,8 +61,10 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.metrics.token import read_token
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_AGENT_SECONDS = 10.0
+_AGENT_SECONDS = 60.0
 """Seconds for which the way to a driver's agent is kept, before Kubernetes is asked anew."""
+_LEASE_EVERY = 2.0
+"""Seconds between two looks at a lease that another holds."""
 _KNOWN = {
     "agent_access": ("service", "port-forward"),
     "image_pull_policy": ("Always", "IfNotPresent", "Never"),
@@ -131,14 +133,12 @@ class KubernetesCluster(SparkCluster):
         "as when its node is drained.",
     )
 
+    FOLLOW: ClassVar[float] = 5.0
     CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
     _snapshot: Snapshot | None = PrivateAttr(default=None)
-    _agents: dict[tuple[str, int], tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
-    """Agents by stream and epoch, and when each was made."""
-    _followed: dict[tuple[str, int], tuple[float, Driver | None]] = PrivateAttr(
-        default_factory=dict
-    )
+    _agents: dict[str, tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
+    """The agent of each stream's newest driver, and when it was made."""
 
     @field_validator("image", mode="before")
     @classmethod
@@ -214,30 +214,34 @@ class KubernetesCluster(SparkCluster):
         return record is None or record.epoch != epoch or self.driver_of(stream, record).took()
 
     def agent(self, driver: Driver) -> RemoteAgent:
-        at, known = self._agents.get((driver.stream, driver.epoch), (-math.inf, None))
-        if known is None or time.monotonic() - at > _AGENT_SECONDS:
+        at, known = self._agents.get(driver.stream, (-math.inf, None))
+        late = time.monotonic() - at > _AGENT_SECONDS
+        if known is None or late or known.epoch != driver.epoch:
             known = self._known(driver).agent()
-            self._agents[driver.stream, driver.epoch] = time.monotonic(), known
+            self._agents[driver.stream] = time.monotonic(), known
         return known
 
     def lease(
         self, stream: str, holder: Holder, wait: float = 0.0
     ) -> AbstractContextManager[Lease]:
-        return leases.hold(self.store(), stream, holder, wait, every=PodDriver.EVERY)
-
-    def follow(self, driver: Driver) -> Driver | None:
-        at, found = self._followed.get((driver.stream, driver.epoch), (-math.inf, None))
-        if time.monotonic() - at > PodDriver.EVERY:
-            found = self.find(driver.stream)
-            self._followed[driver.stream, driver.epoch] = time.monotonic(), found
-        return found
+        return leases.hold(self.store(), stream, holder, wait, every=_LEASE_EVERY)
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
-        return self._known(driver).log(lines)
+        known = self._known(driver)
+        if driver.state.alive:
+            return known.log(lines)
+        # Each tick shows the log of each stream that has failed, which does not change any more.
+        kept, start = known.api.kept, f"{known.name} {driver.submitted_at}"
+        if (log := kept.log(start, lines)) is None:
+            log = known.log(lines)
+            if log:
+                kept.keep_log(start, lines, log)
+        return log
 
     def capacity(self) -> Capacity | None:
         try:
-            nodes, pods = self._api().nodes(), self._api().pods_everywhere()
+            nodes = self._api().nodes(room.part_of_node)
+            pods = self._api().pods_everywhere(room.part_of_pod)
             return room.capacity_of(nodes, pods, self.node_selector, self.tolerations)
         except ClusterError:
             return None

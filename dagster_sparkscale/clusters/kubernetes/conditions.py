@@ -58,7 +58,8 @@ def conditions(
             cure = f"apply deploy/kubernetes/{manifest}, bound to the account that Dagster has"
             yield Condition("roles", text, cure)
     for account in missing:
-        cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
+        cure = "apply driver.yaml and executor.yaml of deploy/kubernetes in its namespace, or name "
+        cure += "another"
         text = f"there is no service account {api.namespace}/{account}"
         yield Condition("service account", text, cure)
     with contextlib.suppress(ClusterError):  # what may not be listed is told above

@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unr
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
 from dagster_sparkscale.clusters.kubernetes.manifests import CERTIFICATE, CONTAINER, TOKEN, text_of
 from dagster_sparkscale.clusters.kubernetes.snapshot import DRIVERS, Snapshot
+from dagster_sparkscale.clusters.pauses import pauses
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 
@@ -20,6 +21,10 @@ LAUNCHING = 15.0
 """Seconds in which a start that has its epoch makes its pod."""
 NEW = 120.0
 """Seconds for which a start may be missing in a snapshot that was taken around it."""
+JUST = 0.5
+"""Seconds for which a pod that was looked at is as it was found."""
+EXPLAINED = 20.0
+"""Seconds for which the events of a pod that is awaited are not read again: they only explain."""
 KILL_SECONDS = 60.0
 """Seconds in which a deleted pod is gone, if its node answers."""
 KEPT_LINES = 200
@@ -35,7 +40,7 @@ class PodDriver(SubmittedDriver):
         snapshot: the objects of all streams; None: Kubernetes is asked for this one's.
     """
 
-    EVERY: ClassVar[float] = 2.0
+    EVERY: ClassVar[float] = 5.0
     CONTAINER: ClassVar[str] = CONTAINER
 
     def __init__(
@@ -46,13 +51,19 @@ class PodDriver(SubmittedDriver):
         self.name = names.of_epoch(stream, record.epoch)
         self._forward = forward
         self._snapshot = snapshot
+        self._seen: tuple[float, Object | None] | None = None
+        """The pod as the last look has found it, and when that was, by `time.monotonic()`."""
+        self._known: RemoteAgent | None = None
+        self._explained: tuple[float, list[Object]] | None = None
+        """The events as they were read last, and when."""
 
     def look(self) -> Observed:
         try:
             pod = self._find("pods")
+            self._seen = time.monotonic(), pod
             if pod is None and self._snapshot is not None and self._is_new():
                 # The pods were listed before the records.
-                pod = self.api.get("pods", self.name)
+                pod = self._snapshot.newer("pods", self.name)
             fate, waits_for = self._fate(pod)
         except (Unreachable, Refused) as error:
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
@@ -77,7 +88,12 @@ class PodDriver(SubmittedDriver):
         )
 
     def agent(self) -> RemoteAgent:
-        pod = self._find("pods")
+        if self._known is None:
+            self._known = self._agent()
+        return self._known
+
+    def _agent(self) -> RemoteAgent:
+        pod = self._just_seen()
         if pod is not None and pod_fate.never_began(pod):
             why = self._waits_for(pod) or "it was made a moment ago"
             raise AgentUnreachable(
@@ -159,7 +175,7 @@ class PodDriver(SubmittedDriver):
 
     def has_begun(self) -> bool:
         try:
-            pod = self.api.get("pods", self.name)
+            pod = self._just_seen()
         except (Unreachable, Refused):
             return True  # it can't be told
         return pod is None or not pod_fate.never_began(pod)
@@ -233,7 +249,8 @@ class PodDriver(SubmittedDriver):
 
     def _waits_for(self, pod: Object) -> str:
         """What keeps its pod from running."""
-        return pod_fate.waits_for(pod, self._events(pod))
+        # Its events are asked for only where the pod itself does not say.
+        return pod_fate.waits_for(pod, ()) or pod_fate.waits_for(pod, self._events(pod))
 
     def _is_being_launched(self) -> bool:
         """Whether who has given it its epoch still has the lease, and may be about to make its
@@ -247,6 +264,12 @@ class PodDriver(SubmittedDriver):
     def _is_new(self) -> bool:
         return abs(time.time() - self.record.submitted_at) < NEW
 
+    def _just_seen(self) -> Object | None:
+        """The pod; not asked for again right after a look."""
+        if self._seen is not None and time.monotonic() - self._seen[0] < JUST:
+            return self._seen[1]
+        return self._find("pods")
+
     def _find(self, kind: str) -> Object | None:
         if self._snapshot is None:
             return self.api.get(kind, self.name)
@@ -254,11 +277,16 @@ class PodDriver(SubmittedDriver):
 
     def _events(self, pod: Object | None) -> list[Object]:
         """The events of the driver's pod; none where they can't be read, as they only explain."""
+        if pod is not None and not pod_fate.may_be_explained(pod):
+            return []
         try:
             if self._snapshot is not None:
                 return self._snapshot.events(self.name)
-            query = f"involvedObject.kind=Pod,involvedObject.name={self.name}"
-            return self.api.find("events", fieldSelector=query)
+            if self._explained is None or time.monotonic() - self._explained[0] > EXPLAINED:
+                query = f"involvedObject.kind=Pod,involvedObject.name={self.name}"
+                found = self.api.find("events", fieldSelector=query)
+                self._explained = time.monotonic(), found
+            return self._explained[1]
         except ClusterError:
             return []
 
@@ -286,7 +314,7 @@ class PodDriver(SubmittedDriver):
         last: Object | None = None
         self.api.delete("pods", self.name, grace=1)
         deadline = time.monotonic() + KILL_SECONDS
-        while True:
+        for pause in pauses(self.EVERY):
             late = time.monotonic() > deadline
             try:
                 if (pod := self.api.get("pods", self.name)) is None:
@@ -301,7 +329,8 @@ class PodDriver(SubmittedDriver):
                     f"{KILL_SECONDS:.0f} s ago and is there still: its node does not answer. When "
                     f"you are certain that the node is dead, {self._cure}"
                 )
-            time.sleep(self.EVERY)
+            time.sleep(pause)
+        raise AssertionError("pauses have no end")
 
     def _delete_what_is_gone(self) -> None:
         """Delete the pods of a driver that a person declared gone, and of its executors, without

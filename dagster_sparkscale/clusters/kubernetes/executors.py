@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import names, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Unreachable
 from dagster_sparkscale.clusters.kubernetes.manifests import EXECUTOR
+from dagster_sparkscale.clusters.pauses import pauses
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ def end(
 
     Args:
         seconds: how long they may take.
-        every: seconds between two requests.
+        every: seconds between two looks, at most.
         passes_over: whether executors on nodes that do not answer are passed over.
 
     Raises:
@@ -38,7 +39,7 @@ def end(
     """
     query = selector(labels)
     deadline = time.monotonic() + seconds
-    while True:
+    for pause in pauses(every):
         late = time.monotonic() > deadline
         try:
             left = api.find("pods", labelSelector=query)
@@ -58,7 +59,7 @@ def end(
         except Unreachable:
             if late:
                 raise
-        time.sleep(every)
+        time.sleep(pause)
 
 
 def warn_of_silent(api: Api, labels: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter
@@ -14,6 +15,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 
 _KEY = "ended.json"
 _LONGEST = 50_000
+_SHORT = 4_000
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +43,14 @@ def leave(api: Api, name: str, note: Note) -> None:
         api.patch("secrets", name, {"data": data})
     except ClusterError as error:
         _log.warning("how %s has ended can't be noted (%s): %s", name, note.reason, error)
+
+
+def shortened(data: Mapping[str, str]) -> dict[str, str]:
+    """The note among the values of a Secret, with less of the log, for who keeps thousands."""
+    if (note := read({"data": data})) is None:
+        return {}
+    text = json.dumps(asdict(replace(note, log=note.log[-_SHORT:])))
+    return {_KEY: base64.b64encode(text.encode()).decode()}
 
 
 def read(secret: Object | None) -> Note | None:

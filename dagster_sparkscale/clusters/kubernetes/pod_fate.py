@@ -35,6 +35,16 @@ _GONE = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady", "Killin
 """Reasons of events that explain where a pod went, the most telling first."""
 
 
+OF_EVENT = ("type", "reason", "message", "series", "lastTimestamp", "eventTime")
+"""What is read of an event here, besides its metadata."""
+
+
+def tells(event: Object) -> bool:
+    """Whether an event can say what keeps a pod from running, or where it went. Most say that all
+    goes well."""
+    return event.get("type") == "Warning" or event.get("reason") in _GONE
+
+
 def fate_of(pod: Object, now: float) -> Fate:
     """What has become of the driver.
 
@@ -105,6 +115,11 @@ def never_began(pod: Object) -> bool:
     state = _driver(status).get("state") or {}
     begun = "running" in state or "terminated" in state
     return status.get("phase") == "Pending" and not begun and not _is_lost(status)
+
+
+def may_be_explained(pod: Object) -> bool:
+    """Whether events can say what keeps a pod from running: it is for its node to start it."""
+    return (pod.get("status") or {}).get("phase") == "Pending"
 
 
 def waits_for(pod: Object, events: Sequence[Object]) -> str:

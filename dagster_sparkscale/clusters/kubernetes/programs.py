@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE
 from dagster_sparkscale.declare.stream import Stream
 
 IN_THE_IMAGE = "local://"
-LARGEST_PROGRAM = 700_000
+LARGEST_PROGRAM = 600_000
 """Bytes. What else a ConfigMap may hold, by the bound of Kubernetes, is for our own code."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """What a file in a ConfigMap may be called."""

@@ -44,7 +44,7 @@ def capacity_of(
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(key) != selector[key] for key in selector):
             continue
-        allocatable = (node.get("status") or {}).get("allocatable", {})
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
         has = cores_of(allocatable.get("cpu", "0"))
         left = max(0.0, has - asked.get((name, "cpu"), 0.0))
         memory = mebibytes_of(allocatable.get("memory", "0"))
@@ -56,6 +56,29 @@ def capacity_of(
         )
         left_of.append(Free(math.floor(left), left_memory))
     return Capacity(cores, free, len(details), tuple(details), tuple(left_of))
+
+
+def part_of_pod(pod: Object) -> Object | None:
+    """What `capacity_of` needs of a pod: a cluster has tens of thousands. None: it is on no node
+    yet."""
+    spec = pod.get("spec") or {}
+    if not spec.get("nodeName"):
+        return None
+    requests = [
+        {"resources": {"requests": (each.get("resources") or {}).get("requests")}}
+        for each in spec.get("containers") or ()
+    ]
+    return {"spec": {"nodeName": spec["nodeName"], "containers": requests}}
+
+
+def part_of_node(node: Object) -> Object:
+    """What `capacity_of` needs of a node."""
+    metadata, status = node["metadata"], node.get("status") or {}
+    return {
+        "metadata": {"name": metadata["name"], "labels": metadata.get("labels")},
+        "spec": node.get("spec"),
+        "status": {key: status.get(key) for key in ("conditions", "allocatable")},
+    }
 
 
 def cores_of(quantity: object) -> float:

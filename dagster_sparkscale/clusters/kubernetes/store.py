@@ -12,7 +12,7 @@ change the record any more; an object beside it could not be swapped together wi
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -32,8 +32,19 @@ _RECORD, _CLAIM = TypeAdapter(Record), TypeAdapter(Claim)
 _CONTENT = "content"
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A record as it was written from here last."""
+
+    revision: int
+    epoch: int
+    version: str
+    """Kubernetes' own version of the ConfigMap, which the next one that is written names."""
+
+
 class MapStore:
-    """Keeps nothing itself.
+    """Keeps nothing itself, but which version of a record it has written last: who renews a lease
+    need not ask for that each time.
 
     Args:
         listed: all records' ConfigMaps by name, as they were a moment ago, to look at many without
@@ -43,6 +54,7 @@ class MapStore:
     def __init__(self, api: Api, listed: Mapping[str, Object] | None = None) -> None:
         self._api = api
         self._listed = listed
+        self._written: dict[str, _Written] = {}
 
     def streams(self) -> list[str]:
         found = records_of(self._api) if self._listed is None else self._listed
@@ -58,14 +70,25 @@ class MapStore:
         kept = replace(record, history=record.history[-HISTORY:])
         labels = {names.KEEPS: "record", names.STREAM: names.short_name(stream)}
         manifest = self._manifest(names.of_record(stream), labels, stream, asdict(kept))
-        found = self._api.get(MAPS, names.of_record(stream))
-        before = None if found is None else self._record(stream, found)
+        before = self._written.pop(stream, None)
+        if before is None or before.revision != record.revision - 1:
+            before = self._stands(stream)
         follows = before is not None and record.revision == before.revision + 1
         if before is not None and follows and record.epoch < before.epoch:
             raise ClusterError(
                 f"{self._name(manifest)}: epoch {record.epoch} would go back behind {before.epoch}"
             )
-        self._swap(manifest, record.revision, found, before.revision if before else 0)
+        number = before.revision if before else 0
+        version = before.version if before else None
+        version = self._swap(manifest, record.revision, version, number)
+        self._written[stream] = _Written(record.revision, record.epoch, version)
+
+    def _stands(self, stream: str) -> _Written | None:
+        """The record as it stands; None: there is none."""
+        if (found := self._api.get(MAPS, names.of_record(stream))) is None:
+            return None
+        record = self._record(stream, found)
+        return _Written(record.revision, record.epoch, _version(found))
 
     def claim(self, checkpoint: str) -> Claim | None:
         found = self._api.get(MAPS, names.of_claim(checkpoint))
@@ -76,7 +99,8 @@ class MapStore:
         manifest = self._manifest(name, {names.KEEPS: "claim"}, claim.stream, asdict(claim))
         found = self._api.get(MAPS, name)
         before = self._claim(claim.checkpoint, found).revision if found is not None else 0
-        self._swap(manifest, claim.revision, found, before)
+        version = _version(found) if found is not None else None
+        self._swap(manifest, claim.revision, version, before)
 
     def new_id(self) -> str:
         return secrets.token_hex(8)
@@ -87,19 +111,18 @@ class MapStore:
     def has_ended(self, process: Process) -> bool:
         return places.has_ended(process)
 
-    def _swap(self, manifest: Object, revision: int, found: Object | None, before: int) -> None:
+    def _swap(self, manifest: Object, revision: int, version: str | None, before: int) -> str:
+        """Put it in the place of the one of that version, or of none. Returns its own version."""
         if before != revision - 1:
             raise Conflict(f"{self._name(manifest)} has been changed by somebody else meanwhile")
         try:
-            if found is None:
-                self._api.create(MAPS, manifest)
-            else:
-                version = found["metadata"]["resourceVersion"]
-                manifest["metadata"]["resourceVersion"] = version
-                self._api.replace(MAPS, manifest["metadata"]["name"], manifest)
+            if version is None:
+                return _version(self._api.create(MAPS, manifest))
+            manifest["metadata"]["resourceVersion"] = version
+            return _version(self._api.replace(MAPS, manifest["metadata"]["name"], manifest))
         except Refused as refusal:
             # Gone, too: somebody has deleted it in between.
-            if refusal.code == 409 or (found is not None and refusal.code == 404):
+            if refusal.code == 409 or (version is not None and refusal.code == 404):
                 raise Conflict(
                     f"{self._name(manifest)} has been changed by somebody else meanwhile"
                 ) from None
@@ -146,8 +169,19 @@ class MapStore:
 
 def records_of(api: Api) -> dict[str, Object]:
     """All records' ConfigMaps, by name."""
-    found = api.find(MAPS, labelSelector=f"{names.KEEPS}=record")
+    found = api.listed(api.path(MAPS), _part_of, labelSelector=f"{names.KEEPS}=record")
     return {each["metadata"]["name"]: each for each in found}
+
+
+def _part_of(found: Object) -> Object:
+    """What is read of a record's ConfigMap."""
+    metadata = found["metadata"]
+    kept = {key: metadata[key] for key in ("name", "annotations") if key in metadata}
+    return {"metadata": kept, "data": found.get("data")}
+
+
+def _version(found: Object) -> str:
+    return str(found["metadata"]["resourceVersion"])
 
 
 def _annotated(found: Object) -> str:

@@ -99,7 +99,8 @@ def in_one_line(java_options: Sequence[str]) -> str:
 
 def interval_ms(stream: Stream) -> int:
     """The batch interval in whole milliseconds, at least 1."""
-    return max(1, round(stream.batch_interval * 1000))
+    seconds: float = stream.batch_interval
+    return max(1, round(seconds * 1000))
 
 
 def properties(content: Mapping[str, str]) -> str:

@@ -123,7 +123,8 @@ def begin(
     if record.checkpoint is not None and record.checkpoint != checkpoint:
         _leave(store, record.checkpoint, drivers)
     if checkpoint is not None:
-        succeeds = _claim(store, Claim(checkpoint, lease.stream, record.id), drivers)
+        claim = Claim(checkpoint, lease.stream, record.id, epoch=epoch)
+        succeeds = _claim(store, claim, drivers)
     now = time.time()
     process = store.process()
     history = record.history
@@ -183,7 +184,10 @@ def _taken_by(store: Store, claim: Claim, drivers: Drivers) -> tuple[str, int] |
     """The last driver that is known to have taken a claim's checkpoint, that of its stream, which
     has ended, included."""
     newest = _of_newest(store, claim)
-    if newest is not None and drivers.took(claim.stream, newest.epoch):
+    # A start that was cut off between claim and epoch has left the stream with a driver of before
+    # another stream had the checkpoint.
+    claimed = newest is not None and newest.epoch >= claim.epoch
+    if newest is not None and claimed and drivers.took(claim.stream, newest.epoch):
         return newest.id, newest.epoch
     return claim.taken_by
 

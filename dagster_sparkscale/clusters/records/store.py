@@ -262,6 +262,9 @@ class Claim:
     """The id of the stream's record."""
     revision: int = 0
     """Grows by one with every change."""
+    epoch: int = 0
+    """The epoch of the stream that it was claimed for: its drivers before that say nothing of who
+    took the checkpoint last. 0: an older release did not note it."""
     taken_by: tuple[str, int] | None = None
     """Record id and epoch of the last driver that has left word of taking it, of this stream or of
     one that had it before; it has ended. Kept until the next one takes it: a start may end before

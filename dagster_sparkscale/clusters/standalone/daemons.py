@@ -29,6 +29,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import make_private, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+from dagster_sparkscale.clusters.pauses import wait_until
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.room import Room
 from dagster_sparkscale.clusters.standalone.spark_daemons import (
@@ -161,7 +162,7 @@ class Daemons:
             def left() -> "list[psutil.Process]":
                 return processes.carrying(MARKER, mark.__eq__)
 
-            processes.wait_until(lambda: not left(), processes.TERM_SECONDS)
+            wait_until(lambda: not left(), processes.TERM_SECONDS)
             processes.kill_all(left, "they are the embedded cluster's")
             note["daemons"] = {}
             write_json(self._note, note)
@@ -220,9 +221,7 @@ class Daemons:
         def dead() -> str | None:
             return next((name for name in names if not _lives(note, name)), None)
 
-        is_ready = processes.wait_until(
-            lambda: dead() is not None or ready(), START_SECONDS, every=0.1
-        )
+        is_ready = wait_until(lambda: dead() is not None or ready(), START_SECONDS, 0.1)
         failed = dead()
         if is_ready and failed is None:
             return

@@ -1,8 +1,9 @@
 """The drivers and workers on a master's overview page. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from dagster_sparkscale.clusters.standalone.submission import MAIN_CLASS
@@ -25,8 +26,35 @@ class ListedDriver:
     """Whether `submission` can have made it."""
 
 
-def drivers(overview: Mapping[str, Any]) -> dict[str, ListedDriver]:
+class Page(dict[str, Any]):
+    """An overview that is read for many streams: what each needs of it is sought once for all."""
+
+    @cached_property
+    def drivers(self) -> Mapping[str, ListedDriver]:
+        return _drivers(self)
+
+    @cached_property
+    def hosts(self) -> Mapping[str, str]:
+        return _hosts(self)
+
+    @cached_property
+    def alive(self) -> "_Alive":
+        return _alive(self)
+
+
+class _Alive(NamedTuple):
+    """The web UIs of the workers that live."""
+
+    by_worker: Mapping[str, Sequence[str]]
+    by_host: Mapping[str, Sequence[str]]
+
+
+def drivers(overview: Mapping[str, Any]) -> Mapping[str, ListedDriver]:
     """The drivers of an overview by their ids. Entries without Spark's form are passed over."""
+    return overview.drivers if isinstance(overview, Page) else _drivers(overview)
+
+
+def _drivers(overview: Mapping[str, Any]) -> dict[str, ListedDriver]:
     found = {}
     for which in ("completeddrivers", "activedrivers"):
         for each in _objects(overview, which):
@@ -39,18 +67,38 @@ def drivers(overview: Mapping[str, Any]) -> dict[str, ListedDriver]:
 
 def host_of(overview: Mapping[str, Any], worker: str | None) -> str | None:
     """The host of a worker, by its id; None: the master does not know it (any more)."""
-    hosts = [each.get("host") for each in _objects(overview, "workers") if each.get("id") == worker]
-    return hosts[0] if hosts and isinstance(hosts[0], str) else None
+    hosts = overview.hosts if isinstance(overview, Page) else _hosts(overview)
+    return None if worker is None else hosts.get(worker)
+
+
+def _hosts(overview: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in _objects(overview, "workers"):
+        id, host = each.get("id"), each.get("host")
+        if isinstance(id, str) and isinstance(host, str):
+            found.setdefault(id, host)
+    return found
 
 
 def web_uis(overview: Mapping[str, Any], worker: str | None, host: str | None) -> list[str]:
     """The web UIs that can show what a driver has written: its worker's, or, when that is gone,
     those of the workers on its host now, which may have the same folder."""
-    alive = [each for each in _objects(overview, "workers") if each.get("state") == "ALIVE"]
-    its = [each for each in alive if each.get("id") == worker]
-    there = [each for each in alive if host is not None and each.get("host") == host]
-    urls = [each.get("webuiaddress") for each in its or there]
-    return [url for url in urls if isinstance(url, str) and url]
+    alive = overview.alive if isinstance(overview, Page) else _alive(overview)
+    its = alive.by_worker.get(worker) if worker is not None else None
+    there = alive.by_host.get(host) if host is not None else None
+    return list(its or there or ())
+
+
+def _alive(overview: Mapping[str, Any]) -> _Alive:
+    by_worker: dict[str, list[str]] = {}
+    by_host: dict[str, list[str]] = {}
+    for each in _objects(overview, "workers"):
+        url = each.get("webuiaddress")
+        if each.get("state") == "ALIVE" and isinstance(url, str) and url:
+            for key, urls in ((each.get("id"), by_worker), (each.get("host"), by_host)):
+                if isinstance(key, str):
+                    urls.setdefault(key, []).append(url)
+    return _Alive(by_worker, by_host)
 
 
 def reached_at(agent: str, web_ui: str) -> str:

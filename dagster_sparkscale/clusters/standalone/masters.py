@@ -72,6 +72,7 @@ def capacity(content: dict[str, Any]) -> Capacity | None:
             )
             for worker in workers
         )
+        granted = {str(app["id"]): int(app["cores"]) for app in content.get("activeapps", ())}
     except (KeyError, TypeError, ValueError):
         return None
-    return Capacity(cores, cores - used, len(workers), details, free)
+    return Capacity(cores, cores - used, len(workers), details, free, granted)

@@ -25,9 +25,9 @@ from dagster_sparkscale.clusters.host.folders import (
     explained,
     read_json,
 )
-from dagster_sparkscale.clusters.host.processes import wait_until
 from dagster_sparkscale.clusters.host.state_folder import FolderDriver
 from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.pauses import wait_until
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import master_page, rest
 from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
@@ -45,6 +45,7 @@ KEPT_LINES = 1000
 _FIRST_REPORT = 2.0
 """Seconds to wait for the end report of a driver that has reported nothing so far: Python may not
 even have begun."""
+_REPORT_EVERY = 0.5
 _NEXT_REPORT = 15.0
 """Seconds to wait where the driver has reported before, or its worker does not answer: the driver's
 keeper reports as soon as its host lets it."""
@@ -66,7 +67,7 @@ class Masters:
 class RemoteDriver(FolderDriver):
     """What is remembered of one submission, and what masters, workers and its agent tell."""
 
-    EVERY: ClassVar[float] = 0.5
+    EVERY: ClassVar[float] = 4.0
 
     def __init__(self, folder: StreamFolder, record: Record, masters: Masters) -> None:
         super().__init__(folder, record)
@@ -207,7 +208,7 @@ class RemoteDriver(FolderDriver):
             patience = _FIRST_REPORT if report == {} else _NEXT_REPORT
             if waited > patience or not output.web_uis:
                 break
-            time.sleep(self.EVERY)
+            time.sleep(_REPORT_EVERY)
         report = report or {}
         log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")

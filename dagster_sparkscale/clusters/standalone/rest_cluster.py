@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import masters, rest
+from dagster_sparkscale.clusters.standalone.master_page import Page
 from dagster_sparkscale.clusters.standalone.remote_driver import Masters, Overview, RemoteDriver
 from dagster_sparkscale.clusters.standalone.submission import (
     later_settings,
@@ -74,6 +75,8 @@ class StandaloneRestCluster(StateFolderCluster):
         description="Address that the agents listen at, on the workers. They speak TLS, each with "
         "a certificate of its own.",
     )
+    FOLLOW: ClassVar[float] = 4.0
+
     _overviews: tuple[Overview | None] | None = PrivateAttr(default=None)
 
     @field_validator("master", mode="before")
@@ -203,7 +206,10 @@ class StandaloneRestCluster(StateFolderCluster):
         yield from programs(streams, self.program_of)
 
     def _overview(self) -> Overview | None:
-        return masters.alive(self.web_urls) if self._overviews is None else self._overviews[0]
+        if self._overviews is not None:
+            return self._overviews[0]
+        content = masters.alive(self.web_urls)
+        return None if content is None else Page(content)
 
     def _in_charge(self) -> Overview:
         """The master in charge, which takes drivers.

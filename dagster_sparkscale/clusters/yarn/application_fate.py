@@ -99,16 +99,19 @@ class Sight:
 
     def log(self, lines: int) -> str:
         """The last lines of the driver's log."""
-        files = self.files
+        files, glancing = self.files, self.yarn.manager.glancing
         if files.log.exists():
             return files.tail(lines)
+        if glancing and files.ended.exists():
+            return ""  # there was none when its end was noted
         try:
             app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
         except Unanswered:
             return ""
         size = 512 * max(lines, 1) + 65536
         text = self._log_of(app, size) if app else None
-        if app is not None and app.final and text is None:
+        # That costs a JVM: not at each tick, for each stream that has failed.
+        if app is not None and app.final and text is None and not glancing:
             text = aggregated.log(app, _LOGS, size, self.yarn.client.environment())
         return "\n".join((text or "").splitlines()[-lines:]) if lines > 0 else ""
 

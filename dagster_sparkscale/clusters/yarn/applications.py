@@ -122,7 +122,8 @@ def of_checkpoint(checkpoint: str) -> str:
 def newest(apps: Iterable[Application], tag: str) -> Application | None:
     """The application that lives, of several with one tag, or else the one submitted last."""
     ours = [each for each in apps if tag in each.tags]
-    return max(ours, key=lambda each: (not each.final, each.id), default=None)
+    # YARN numbers them with four digits, and from 10,000 on with as many as it takes.
+    return max(ours, key=lambda each: (not each.final, len(each.id), each.id), default=None)
 
 
 def waiting_for(app: Application) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
@@ -31,6 +31,7 @@ from dagster_sparkscale.clusters.yarn.resource_manager import (
     Web,
     room_of,
 )
+from dagster_sparkscale.clusters.yarn.snapshot import take_snapshot
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
@@ -40,7 +41,7 @@ from dagster_sparkscale.clusters.yarn.submission import (
 )
 from dagster_sparkscale.declare.stream import Stream
 
-_STAGING = "spark.yarn.stagingDir"
+_STAGING, _TYPE = "spark.yarn.stagingDir", "spark.yarn.applicationType"
 _BASH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -119,6 +120,8 @@ class YarnCluster(OnYarn):
         "Spark's and Hadoop's. What a program needs belongs into the env of its stream.",
     )
 
+    FOLLOW: ClassVar[float] = 4.0
+
     _snapshot: ResourceManager | None = PrivateAttr(default=None)
 
     @field_validator("resource_managers", mode="before")
@@ -149,8 +152,24 @@ class YarnCluster(OnYarn):
 
     def snapshot(self) -> Self:
         copy = self.model_copy()
-        copy._snapshot = self._manager().snapshot()
+        kind = self.spark_conf.get(_TYPE, "SPARK")
+        copy._snapshot = take_snapshot(self._manager(), kind, self._tags)
         return copy
+
+    def _tags(self) -> Iterator[str]:
+        """The tags of all drivers that are not noted to have ended."""
+        store = self.store()
+        for name in store.streams():
+            try:
+                record = store.read(name)
+                if record is None or not record.epoch:
+                    continue
+                files = store.folder(name).submission(record.epoch)
+                has_ended = files.ended.exists() or files.exit.exists()
+            except (ClusterError, OSError):
+                continue  # whoever looks at that stream tells why
+            if not has_ended:
+                yield applications.of_epoch(record.id, record.epoch)
 
     def driver_of(self, stream: str, record: Record) -> YarnDriver:
         return YarnDriver(self.store().folder(stream), record, self._yarn())

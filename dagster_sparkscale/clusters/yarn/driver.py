@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters.host.folders import (
 from dagster_sparkscale.clusters.host.state_folder import FolderDriver
 from dagster_sparkscale.clusters.launch.driver_zip import NAME, parcel
 from dagster_sparkscale.clusters.launch.spark_settings import properties
+from dagster_sparkscale.clusters.pauses import wait_until
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn import resource_manager as managers
@@ -38,7 +39,7 @@ KILL_SECONDS = 60.0
 class YarnDriver(FolderDriver):
     """The newest submission of a stream."""
 
-    EVERY: ClassVar[float] = 0.5
+    EVERY: ClassVar[float] = 4.0
 
     def __init__(self, folder: StreamFolder, record: Record, yarn: Yarn) -> None:
         super().__init__(folder, record)
@@ -101,7 +102,7 @@ class YarnDriver(FolderDriver):
         if not there and not self.files.application.exists():
             self._refuse_if_submitted_elsewhere()
             note(self.files.exit, {"at": time.time(), "reason": "killed before YARN had it"})
-        processes.wait_until(lambda: not self.describe().state.alive, KILL_SECONDS, self.EVERY)
+        wait_until(lambda: not self.describe().state.alive, KILL_SECONDS, self.EVERY)
         self.clear()
 
     def clear(self) -> None:
@@ -198,7 +199,7 @@ class YarnDriver(FolderDriver):
             place = now and now.node_url and now.container and (now.node_url, now.container)
             return final and (not place or managers.runs(*place, self._yarn.manager.web) is False)
 
-        if not processes.wait_until(ended, KILL_SECONDS, self.EVERY):
+        if not wait_until(ended, KILL_SECONDS, self.EVERY):
             raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")
 
     def _is_later(self, app: Application) -> bool:

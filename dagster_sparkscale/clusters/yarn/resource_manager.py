@@ -9,9 +9,9 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 from dagster_sparkscale.clusters.agents import timed_http
@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application
 
 _LARGEST = 64_000_000
-"""Bytes of an answer that are read."""
+"""Bytes of an answer that are read: some 30,000 applications."""
 
 
 class Unanswered(ClusterError):
@@ -96,38 +96,36 @@ class ResourceManager:
 
     urls: Sequence[str]
     web: Web
-    listed: Sequence[Application] = ()
-    """The user's applications that lived a moment ago: they are not asked for again."""
-    silent: str | None = None
-    """Why no ResourceManager answered a moment ago: none is asked again. None: one did."""
+    glancing: ClassVar[bool] = False
+    """Whether many drivers are looked at in a row, by whom nothing is waited for."""
 
-    def snapshot(self) -> "ResourceManager":
-        """A copy that knows the user's live applications. It asks YARN only for one that has ended
-        or is another user's."""
-        alive = {
-            "user": self.web.user,
-            "states": ",".join(applications.ALIVE),
-            "deSelects": "resourceRequests",
-        }
-        try:
-            return replace(self, listed=self._applications(alive))
-        except Unanswered as error:
-            return replace(self, silent=str(error))
-
-    def tagged(self, tag: str) -> list[Application]:
-        """All applications with that tag that YARN knows, ended ones too.
+    def alive(self, kind: str) -> list[Application]:
+        """The user's applications of that kind that live.
 
         Raises:
             Unanswered: it can't be told.
         """
-        if self.silent is not None:
-            raise Unanswered(self.silent)
-        if known := [each for each in self.listed if tag in each.tags]:
-            return known
-        found = self._applications({"applicationTags": tag})
+        return self._applications(
+            {
+                "user": self.web.user,
+                "states": ",".join(applications.ALIVE),
+                "applicationTypes": kind,
+                "deSelects": "resourceRequests",
+            }
+        )
+
+    def tagged(self, *tags: str) -> list[Application]:
+        """All applications with one of those tags that YARN knows, ended ones too.
+
+        Raises:
+            Unanswered: it can't be told.
+        """
+        found = self._applications(
+            {"applicationTags": ",".join(tags), "deSelects": "resourceRequests"}
+        )
         # What is had from here is killed: nothing may come in that was not asked for, as where a
         # proxy before it passes no query on.
-        return [each for each in found if tag in each.tags]
+        return [each for each in found if not each.tags.isdisjoint(tags)]
 
     def kill(self, application: str) -> None:
         """Have YARN end an application. An ended one stays as it is.

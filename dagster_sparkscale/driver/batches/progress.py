@@ -15,6 +15,8 @@ from .reports import whole_sum
 ERROR_LENGTH = 500
 """Characters kept of why a query died."""
 
+_FILE_SOURCE = "FileStreamSource["
+"""Begins the description of each of Spark's sources for files."""
 _KINDS = {
     "ProcessingTimeTrigger": "processing time",
     "RealTimeTrigger": "real time",
@@ -75,6 +77,12 @@ def backlog(progress: Mapping[str, Any]) -> int | None:
         return sum(sum(_lags(source).values()) for source in sources) if sources else None
     except NotKnown:
         return None
+
+
+def reads_files(progress: Mapping[str, Any]) -> bool:
+    """Whether one of its sources is for files: `FileStreamSource[file:/data/in]`."""
+    sources = progress.get("sources") or ()
+    return any(str(each.get("description")).startswith(_FILE_SOURCE) for each in sources)
 
 
 def _lags(source: Mapping[str, Any]) -> dict[str, int]:

@@ -72,6 +72,12 @@ class Queries:
         with self._lock:
             return self._label(name, id)
 
+    def active_label(self, run_id: str) -> str | None:
+        """What an active query is called; None: it has ended, or is not known."""
+        with self._lock:
+            query = self._find(run_id)
+            return query.label if query is not None and query.active else None
+
     def _label(self, name: str, id: str) -> str:
         same = self._queries.get(name)
         # Of two sessions: names are unique in one.
@@ -201,6 +207,10 @@ class Queries:
         what the options of their sources let them read."""
         return self._those(lambda q: q.active and q.told and q.most_rows is None)
 
+    def reading_files(self) -> list[str]:
+        """Run ids of the active queries that have told of a source for files."""
+        return self._those(lambda q: q.active and q.reads_files)
+
     def stateful(self) -> list[str]:
         """Run ids of the queries that have told of state."""
         return self._those(lambda q: q.state is not None)
@@ -267,6 +277,7 @@ class Queries:
             interval_ms=query.interval_ms,
             running_ms=running,
             backlog_records=None if stale else query.backlog,
+            files_waiting=query.files_waiting if query.active else None,
             error=query.error,
             behind_ms=None if stale else report.behind_ms,
             source_shards=report.shards,

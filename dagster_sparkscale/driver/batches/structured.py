@@ -4,12 +4,14 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.spark.executions import most_rows, trigger_began
+from dagster_sparkscale.driver.spark.executions import files_waiting, most_rows, trigger_began
 from dagster_sparkscale.driver.spark.features import (
     EVENTS,
+    FILES,
     INTERVAL,
     READ_LIMITS,
     TRIGGER,
@@ -20,7 +22,7 @@ from dagster_sparkscale.driver.spark.jvm import Lifetime
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
-from .tracked import KnownState, NewQuery
+from .tracked import KnownState, NewQuery, StartedQuery
 
 T = TypeVar("T")
 
@@ -80,12 +82,20 @@ class StructuredStreaming:
     Args:
         before_query: prepares each query that the program is about to start, and returns what is
             known of its state; what it raises keeps the query from starting.
+        started: is called with each query that has started, in the thread that has started it.
+        starting: what is held from before `before_query` until the query has started.
     """
 
     def __init__(
-        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = lambda _: None
+        self,
+        queries: Queries,
+        private: PrivateSpark,
+        before_query: BeforeQuery = lambda _: None,
+        started: Callable[[StartedQuery], None] = lambda _: None,
+        starting: Callable[[NewQuery], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self._queries, self._before_query = queries, before_query
+        self._queries, self._before_query, self._started = queries, before_query, started
+        self._starting = starting
         self._private = private
         self._lock = threading.Lock()
         self._managers: list[tuple[Lifetime, int, Any]] = []
@@ -119,20 +129,34 @@ class StructuredStreaming:
                     self._attach(writer._spark)
                 except Exception as error:
                     say(f"a query cannot be listened to: {type(error).__name__}: {error}")
-                known = self._prepare(writer, _original.__name__, args, options)
-                query = _original(writer, *args, **options)
+                new = self._new(writer, _original.__name__, args, options)
+                with self._starting(new):
+                    known = self._before_query(new)
+                    query = _original(writer, *args, **options)
                 try:
                     self._note_interval(query._jsq)
                     self._note_state(query._jsq, known)
+                    again = functools.partial(getattr(writer, _original.__name__), *args, **options)
+                    self._note_start(new, query, writer, again)
                 except Exception as error:
                     say(f"a query's trigger is unknown: {type(error).__name__}: {error}")
                 return query
 
             setattr(DataStreamWriter, name, begin)
 
-    def _prepare(
+    def _note_start(self, new: NewQuery, query: Any, writer: Any, again: Callable[[], Any]) -> None:
+        run = str(query._jsq.runId().toString())
+        self._started(
+            StartedQuery(
+                *(new, query, writer, again),
+                label=lambda: self._queries.active_label(run),
+                ended=lambda: self._queries.terminated({"runId": run}),
+            )
+        )
+
+    def _new(
         self, writer: Any, by: str, args: Sequence[Any], options: Mapping[str, Any]
-    ) -> KnownState | None:
+    ) -> NewQuery:
         every = {**getattr(writer, _OPTIONS, {}), **options}
         if len(args) > _QUERY_NAME:
             every["queryName"] = args[_QUERY_NAME]
@@ -141,12 +165,10 @@ class StructuredStreaming:
         texts = {name: str(value) for name, value in every.items() if value is not None}
         table = texts.get(_OUTPUT["toTable"]) if by == "toTable" else None
         format = args[_FORMAT] if len(args) > _FORMAT else options.get("format")
-        return self._before_query(
-            NewQuery(
-                *(writer._spark, texts, table, self._queries.label),
-                frame=getattr(writer, "_df", None),
-                format=format or getattr(writer, _GIVEN_FORMAT, None),
-            )
+        return NewQuery(
+            *(writer._spark, texts, table, self._queries.label),
+            frame=getattr(writer, "_df", None),
+            format=format or getattr(writer, _GIVEN_FORMAT, None),
         )
 
     def _note_state(self, query: Any, known: KnownState | None) -> None:
@@ -244,6 +266,10 @@ class StructuredStreaming:
             if run in self._handles:
                 rows = self._asked(READ_LIMITS, most_rows, self._handles[run])
                 self._queries.note(run, most_rows=rows)
+        for run in self._queries.reading_files():
+            if run in self._handles:
+                files = self._asked(FILES, files_waiting, self._handles[run])
+                self._queries.note(run, files_waiting=files)
         for run in self._queries.outdated():
             if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
                 self._queries.reported(run, json.loads(last.json()))

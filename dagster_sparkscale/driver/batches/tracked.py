@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import QueryState
 
-from .progress import backlog, milliseconds
+from .progress import backlog, milliseconds, reads_files
 from .reports import NOTHING_TOLD, SourceReport, report_of
 
 
@@ -58,6 +58,23 @@ class NewQuery:
     """The format that it is written in; None: the program has given none."""
 
 
+@dataclass(frozen=True, slots=True)
+class StartedQuery:
+    """A query that the program has just started."""
+
+    new: NewQuery
+    handle: Any
+    """PySpark's StreamingQuery, which the program gets."""
+    writer: Any
+    """The DataStreamWriter that has started it."""
+    again: Callable[[], Any]
+    """Starts it once more by its writer, which is as it is by then; returns a handle like that."""
+    label: Callable[[], str | None]
+    """What the agent calls it; None: it has ended."""
+    ended: Callable[[], None]
+    """Has the agent know that it has ended, before Spark's events tell."""
+
+
 class KnownState(Protocol):
     """What is known of a query's state when the query starts."""
 
@@ -99,6 +116,10 @@ class TrackedQuery:
     """How long the last batch took; None after a trigger that found no data."""
     batch_id: int | None = None
     backlog: int | None = None
+    reads_files: bool = False
+    """Whether it has told of a source for files."""
+    files_waiting: int | None = None
+    """Files that such sources had found and no batch had taken when Spark was last asked."""
     report: SourceReport = NOTHING_TOLD
     """What its sources told of themselves when they were last asked."""
     told: bool = False
@@ -128,7 +149,7 @@ class TrackedQuery:
     def report_by(self, progress: Mapping[str, Any]) -> None:
         """What its sources tell by a progress of it."""
         by_offsets = self.lag.see(milliseconds(progress["timestamp"]), progress)
-        self.backlog = backlog(progress)
+        self.backlog, self.reads_files = backlog(progress), reads_files(progress)
         report = report_of(progress, by_offsets)
         if self.lag.unknown is not None:
             # Another source may tell of itself, and be less far behind.

@@ -44,13 +44,14 @@ class Ending:
         self._execution = query.streamingQuery()
         self._thread = self._execution.queryExecutionThread()
         self.name = str(self._execution.name() or self._execution.id().toString())
-        trigger = str(self._execution.trigger().getClass().getSimpleName())
+        self.trigger = trigger = str(self._execution.trigger().getClass().getSimpleName())
         self._has_batches = trigger != "ContinuousTrigger"
         kind = str(self._execution.getClass().getSimpleName())
-        self._logs_late = trigger == "RealTimeTrigger" or kind.startswith(_ASYNCHRONOUS)
+        self.logs_late = trigger == "RealTimeTrigger" or kind.startswith(_ASYNCHRONOUS)
         """Whether a batch is in the offset log only once it has ended, or still later: then both
         logs end with the same batch while another is in progress."""
-        self._pinned = isinstance(context._gateway, ClientServer)
+        self.pinned = isinstance(context._gateway, ClientServer)
+        """Whether a thread of the JVM is kept for each of ours, which can hold a lock."""
         self._completed = completed
         self._lock = self._execution.awaitProgressLock()
         self._milliseconds = context._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -60,7 +61,7 @@ class Ending:
             for name in ("INITIALIZING", "ACTIVE", "TERMINATED")
         )
         self._holds = False
-        self._deactivated = False
+        self.deactivated = False
         """Whether it was told, between two batches, that it is not active any more."""
 
     def step(self) -> bool:
@@ -69,21 +70,30 @@ class Ending:
             return True
         if not self._has_batches:
             self._query.stop()
-        elif self._deactivated:
+        elif self.deactivated:
             # It ends by itself, unless it sleeps until the next trigger.
             if self._sleeps() and not self._trigger_active():
                 self._query.stop()
-        elif not self._pinned:
+        elif not self.pinned:
             if self._completed() or not self._trigger_active():
                 self._query.stop()
         elif self._state.compareAndSet(self._initializing, self._terminated):
-            self._deactivated = True
+            self.deactivated = True
         elif self._hold():
             if not self._trigger_active():
                 self._deactivate()
             elif self._lock.hasQueuedThreads():
                 self._let_pass()
         return not self._thread.isAlive()
+
+    def give_up(self) -> bool:
+        """Let it go on. Returns whether it does: not where it was told already that it has ended.
+        For the thread of `step`."""
+        if self.deactivated or not self._thread.isAlive():
+            return False
+        if self._holds:
+            self._release()
+        return True
 
     def _hold(self) -> bool:
         self._holds = self._holds or self._lock.tryLock()
@@ -112,7 +122,7 @@ class Ending:
             if waits:
                 break
             time.sleep(POLL)
-        self._deactivated = True
+        self.deactivated = True
         self._release()
 
     def _sleeps(self) -> bool:
@@ -133,19 +143,19 @@ class Ending:
             done = _latest(self._execution.commitLog())
         except Exception:
             planned = done = None
-        if self._logs_late:
+        if self.logs_late:
             return self._outcome_of_late_logs()
         if planned is None:  # before its first batch, or its checkpoint was a temporary one
-            return StoppedQuery(self.name, self._deactivated)
+            return StoppedQuery(self.name, self.deactivated)
         return StoppedQuery(self.name, planned == done, done)
 
     def _outcome_of_late_logs(self) -> StoppedQuery:
         try:
             done, completed = _latest_on_disk(self._execution.commitLog()), self._last_completed()
         except Exception:
-            return StoppedQuery(self.name, None if self._deactivated else False)
-        repeats = self._deactivated and unwritten(done, completed)
-        return StoppedQuery(self.name, self._deactivated and not repeats, done, repeats)
+            return StoppedQuery(self.name, None if self.deactivated else False)
+        repeats = self.deactivated and unwritten(done, completed)
+        return StoppedQuery(self.name, self.deactivated and not repeats, done, repeats)
 
     def _last_completed(self) -> int | None:
         """The last batch that the query has completed, by its own progress; None: it tells none."""

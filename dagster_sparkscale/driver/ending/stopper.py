@@ -184,7 +184,9 @@ class Stopper:
             ended = self._program_ended.is_set()  # nothing is started after that
             left = 0
             try:
-                left = self._finish_queries(asked_at)
+                # In this order: what is in the middle of something may start a query at its end.
+                left = int(self._agent.busy)
+                left += self._finish_queries(asked_at)
                 self._finish_dstreams()
             except Exception as error:
                 if not ended:

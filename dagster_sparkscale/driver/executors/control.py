@@ -1,6 +1,7 @@
 """The executors of a driver: the look that keeps them at the target, and the requests to set it."""
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from dagster_sparkscale.driver.begin.options import MAX_EXECUTORS, Options
@@ -20,6 +21,8 @@ class ExecutorControl:
 
     def __init__(self, options: Options, private: PrivateSpark, admission: Admission) -> None:
         self._target, self._most = options.initial_executors, options.max_executors
+        self._before: int | None = None
+        """The target before it was raised for a while; None: it is not, or one was set since."""
         self._admission = admission
         self._keeper = Keeper(Guard(), private)
         self.look = Look("executors", self._turn, self._keeper.pause)
@@ -53,6 +56,19 @@ class ExecutorControl:
             return None, None
         return spark.registered, sum(each.cores for each in spark.executors) or None
 
+    @property
+    def requested(self) -> int:
+        """The number of executors that was set last, or for a while."""
+        return self._target
+
+    @property
+    def staying(self) -> int | None:
+        """How many executors are registered now and not about to leave; None: not known."""
+        spark = self.look.lately
+        if spark is None or spark.registered is None:
+            return None
+        return spark.registered - spark.removing
+
     def answer(self) -> Spark:
         """What Spark has said of its executors."""
         requested = self._target if self._admission.attached else None
@@ -82,11 +98,8 @@ class ExecutorControl:
         with self._admission.of_spark(operation, "executors cannot be set"):
             if not self._keeper.scalable:
                 raise NotReady("a local master has no executors of its own that could be set")
-            if target != self._target:
-                say(f"target {self._target} -> {target} executors")
-            self._target = target
-            self._keeper.stated = None
-            asked = self.look.ask()
+            self._before = None
+            asked = self._aim(target)
         told = self.look.wait(asked, time.monotonic() + ASKED_WITHIN)
         if self._target != target:
             raise NotReady(f"the target of {target} was overtaken by one of {self._target}")
@@ -95,3 +108,32 @@ class ExecutorControl:
             why = "; ".join(f"{who}: {what}" for who, what in trouble.items() if what)
             why = why or "Spark gave no answer in time"
             raise NotReady(f"{why}; the target of {target} stands and is asked for again")
+
+    def raise_to(self, target: int) -> None:
+        """Have at least so many executors until `put_back`, or until somebody sets a number. Does
+        not wait for them.
+
+        Raises:
+            NotReady: the program does not run, or its executors can't be set.
+        """
+        with self._admission.of_spark(None, "executors cannot be added"):
+            if not self._keeper.scalable:
+                raise NotReady("a local master has no executors of its own that could be added")
+            if target > self._target:
+                self._before = self._target if self._before is None else self._before
+                self._aim(target)
+
+    def put_back(self) -> None:
+        """Have as many executors as before `raise_to`, unless somebody has set a number since."""
+        with suppress(NotReady), self._admission.of_spark(None, ""):  # else they end with all else
+            before, self._before = self._before, None
+            if before is not None:
+                self._aim(before)
+
+    def _aim(self, target: int) -> int:
+        """Have the executors brought to another number; returns what `Look.wait` is to be given."""
+        if target != self._target:
+            say(f"target {self._target} -> {target} executors")
+        self._target = target
+        self._keeper.stated = None
+        return self.look.ask()

@@ -34,6 +34,8 @@ _STORES = {
 }
 """The schemes of object stores, and how a namespace begins."""
 _PATTERN = re.compile(r"[*?\[{]")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
+"""A host or a bucket, with a port or without."""
 
 
 def read_from(
@@ -80,8 +82,8 @@ def _subscribed(options: Mapping[str, str]) -> list[str]:
 
 
 def _topics(options: Mapping[str, str], topics: list[str]) -> tuple[Dataset, ...]:
-    first = options.get("kafka.bootstrap.servers", "").split(",")[0].strip()
-    server = first.rpartition("://")[2]  # with the protocol of a listener in front, or without
+    first, _, others = options.get("kafka.bootstrap.servers", "").partition(",")
+    server = _host(first.strip().rpartition("://")[2], others)  # it may begin with a protocol
     if not server:
         return ()
     named = (topic.strip() for topic in topics)
@@ -95,8 +97,10 @@ def _of_kinesis(options: Mapping[str, str]) -> tuple[Dataset, ...]:
     region = options.get("region") or options.get("kinesis.region")
     endpoint = options.get("endpointurl") or options.get("kinesis.endpointurl")
     found = _URI.fullmatch(endpoint or "")
-    host = found[2] if found else (f"kinesis.{region}.amazonaws.com" if region else "")
-    host = re.sub(r":(443|80)$", "", (host or "").rpartition("@")[2])
+    if found:
+        host = re.sub(r":(443|80)$", "", _host(found[2] or "", found[3]))
+    else:
+        host = _host(f"kinesis.{region}.amazonaws.com") if region else ""
     return (_dataset(f"kinesis://{host}", stream),) if stream and host else ()
 
 
@@ -111,7 +115,8 @@ def _files(format: str, options: Mapping[str, str], default_fs: str) -> tuple[Da
 
 
 def of_path(path: str, default_fs: str = "file:///") -> Dataset | None:
-    """The dataset at a path; None: it is relative, or a pattern from its beginning on.
+    """The dataset at a path, without a login that it may have; None: it is relative, a pattern from
+    its beginning on, or has no host where one must be.
 
     Of a pattern, it is the folder in which that begins.
     """
@@ -126,13 +131,31 @@ def of_path(path: str, default_fs: str = "file:///") -> Dataset | None:
     if pattern := _PATTERN.search(place):
         place = place[: pattern.start()].rpartition("/")[0]
     place = place.rstrip("/")
+    host = _host(authority, found[3])
     if scheme in _STORES:
-        bucket = authority if "abfs" in scheme or "wasb" in scheme else authority.rpartition("@")[2]
+        container = authority.rpartition("@")[0] if "abfs" in scheme or "wasb" in scheme else ""
+        # What has a colon is a login.
+        bucket = f"{container}@{host}" if host and container and ":" not in container else host
         return _dataset(f"{_STORES[scheme]}://{bucket}", place.lstrip("/")) if bucket else None
     if scheme == "file":
         return _dataset("file", place)
-    host = authority.rpartition("@")[2]
+    if authority and not host:
+        return None
     return _dataset(f"{scheme}://{host}" if host else scheme, place)
+
+
+def _host(authority: str, behind: str = "") -> str:
+    """The host and the port of an authority, without the login before them; empty where it has none
+    of their shape, as where a password with a slash in it has cut it off.
+
+    Args:
+        behind: what follows it. With an @ in that, what has the shape of a host and a port may be
+            a user and the beginning of a password.
+    """
+    if ":" in authority and "@" in behind:
+        return ""
+    host = authority.rpartition("@")[2]
+    return host if _HOST.fullmatch(host) else ""
 
 
 def _dataset(namespace: str, name: str) -> Dataset:

@@ -1,15 +1,24 @@
 """Posts one event to an OpenLineage server, by HTTP and the standard library."""
 
 import http.client
+import io
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_sparkscale.driver.bounded_reader import BoundedReader
+
 from .plan import LineagePlan
+
+MOST = 64 * 1024
+"""Bytes of an answer that are read, at most."""
+REASON = 200
+"""Characters of why an event was not taken, at most."""
 
 
 class NotTaken(Exception):
@@ -23,11 +32,62 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Answer(http.client.HTTPResponse):
+    """An answer that has the time that its socket has left, as a whole: else a server that sends a
+    byte now and then would have that time for each of them."""
+
+    def __init__(self, sock: Any, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        # It keeps the socket open, and is not read.
+        self._open = self.fp
+        bounded = BoundedReader(sock, sock.gettimeout(), MOST, "the answer")
+        self.fp = io.BufferedReader(bounded)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._open.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection whose timeout is for connecting, asking and the answer together; but for the
+    look-up of a name, and each address of a host has it to connect."""
+
+    response_class = _Answer
+
+    def connect(self) -> None:
+        self._until = time.monotonic() + (self.timeout or 0.0)
+        super().connect()
+        self._limit()
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        self._limit()
+        return super().getresponse()
+
+    def _limit(self) -> None:
+        self.sock.settimeout(max(0.001, self._until - time.monotonic()))
+
+
+class _SecureConnection(http.client.HTTPSConnection, _Connection):
+    """A `_Connection` by TLS, whose handshake has what connecting has left of that time."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, request)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_SecureConnection, request)
+
+
 def post(plan: LineagePlan, event: Mapping[str, Any], timeout: float) -> None:
     """Post `event` where `plan` says.
 
     Args:
-        timeout: seconds for each step of it, such as to connect.
+        timeout: seconds, for all of it.
 
     Raises:
         NotTaken: it can't be said that the server has taken it.
@@ -41,16 +101,22 @@ def post(plan: LineagePlan, event: Mapping[str, Any], timeout: float) -> None:
     body = json.dumps(event).encode()
     try:
         request = urllib.request.Request(plan.url, body, headers, method="POST")
-        with urllib.request.build_opener(_NoRedirect()).open(request, timeout=timeout) as answer:
+        opener = urllib.request.build_opener(_NoRedirect(), _Http(), _Https())
+        with opener.open(request, timeout=timeout) as answer:
             answer.read(1)
     except urllib.error.HTTPError as error:
         error.close()
-        raise NotTaken(f"{plan.url} answered {error.code} {error.reason}") from None
+        raise NotTaken(f"{plan.url} answered {error.code} {_short(error.reason)}") from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise NotTaken(f"{plan.url}: {reason or type(reason).__name__}") from None
+        raise NotTaken(f"{plan.url}: {_short(reason) or type(reason).__name__}") from None
     except ValueError as error:  # a key with a line break in it, which must not be repeated
         raise NotTaken(f"{plan.url}: {type(error).__name__}: is the key one line?") from None
+
+
+def _short(reason: object) -> str:
+    """A reason in one line: it may have what the server sent, which may be anything."""
+    return " ".join(str(reason).split())[:REASON]
 
 
 def _key(plan: LineagePlan) -> str | None:

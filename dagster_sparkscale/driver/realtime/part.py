@@ -7,7 +7,7 @@ from typing import Any
 from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
-from dagster_sparkscale.driver.spark.features import SLOTS
+from dagster_sparkscale.driver.spark import task_slots
 
 from . import slots
 
@@ -66,14 +66,7 @@ class RealTimePart(Part):
 
     def _registered(self) -> int | None:
         """Task slots of the executors that have registered and stay; None: Spark does not tell."""
-        spark = self._context._jsc.sc()
-        return self._private.use(
-            SLOTS,
-            lambda: int(
-                spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile())
-            ),
-            None,
-        )
+        return task_slots.registered(self._context, self._private)
 
     def died(self, error: BaseException | str) -> Mapping[str, Any]:
         if isinstance(error, slots.NotEnoughSlots):

@@ -8,6 +8,8 @@ from typing import Any
 
 from .features import is_absent
 
+_FILE_SOURCE = "FileStreamSource"
+"""The class of each of Spark's sources for files."""
 _PROGRESS_OF_3_5 = "org$apache$spark$sql$execution$streaming$ProgressReporter"
 
 
@@ -41,6 +43,32 @@ def most_rows(query: Any) -> float | None:
     total: float | None = None
     while limits.hasNext():
         total = _rows(limits.next()) + (total or 0)
+    return total
+
+
+def files_waiting(query: Any) -> int | None:
+    """The files that the file sources of a query have found and no batch has taken yet, at least;
+    None: not known.
+
+    `FileStreamSource` keeps those that it found beyond `maxFilesPerTrigger` for the next batches:
+    up to `maxCachedFiles` (10000), and none where they are few, less than `maxFilesPerTrigger` *
+    `discardCachedInputRatio` (0.2), or where `latestFirst` is set. Files that came since are found
+    when these are taken.
+
+    Args:
+        query: its `StreamingQueryWrapper`.
+    """
+    sources = query.streamingQuery().uniqueSources().keysIterator()
+    total: int | None = None
+    while sources.hasNext():
+        source = sources.next()
+        kind = source.getClass()
+        if kind.getSimpleName() != _FILE_SOURCE:
+            continue
+        kept = kind.getDeclaredField("unreadFiles")
+        kept.setAccessible(True)
+        if (unread := kept.get(source)) is not None:
+            total = int(unread.size()) + (total or 0)
     return total
 
 

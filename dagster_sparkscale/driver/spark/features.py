@@ -218,6 +218,16 @@ READ_LIMITS = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.uniqueSources",
     ),
 )
+FILES = Feature(
+    "files",
+    "which files wait for a query",
+    "how far a query is behind that reads files is not told",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.uniqueSources",
+        "org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.unreadFiles",
+    ),
+)
 SOURCES_READ = Feature(
     "sources_read",
     "what a query reads",
@@ -241,6 +251,32 @@ ENDING = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.offsetLog",
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.commitLog",
         "org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.listBatchesOnDisk",
+    ),
+)
+AGAIN = Feature(
+    "again",
+    "starting queries again in their driver",
+    "the partitions of state are changed by a restart of the driver",
+    (
+        "pyspark.sql.streaming.query.StreamingQuery._jsq",
+        "pyspark.sql.streaming.listener.JStreamingQueryListener",
+        "org.apache.spark.SparkContext.getLocalProperties",
+        "org.apache.spark.SparkContext.setLocalProperties",
+        "org.apache.spark.sql.RuntimeConfig.getAllAsJava",
+        *ENDING.uses,
+    ),
+)
+BESIDE = Feature(
+    "beside",
+    "running batches of a query again beside it",  # guarded where it is used, in state/in_place.py
+    "the partitions of state are changed in place, and the run says why",
+    (
+        "org.apache.spark.sql.classic.SparkSession.cloneSession",
+        "org.apache.spark.sql.classic.Dataset.ofRows",
+        "org.apache.spark.sql.classic.Dataset.logicalPlan",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.outputMode",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingRelationV2",
     ),
 )
 DRAIN = Feature(

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dagster_sparkscale.driver.batches.tracked import NewQuery
@@ -11,6 +13,7 @@ from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
 
 from . import layout, plans, reconfigure, sink
+from .beside import copying
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
@@ -64,7 +67,8 @@ class StateHook:
     ) -> None:
         self._version, self._declared, self._stopping = version, declared, stopping
         self._lock = threading.Lock()
-        """Held while a checkpoint is worked on: one after the other."""
+        self._locks: dict[str, threading.RLock] = {}
+        """Locks by checkpoints, each held while its checkpoint is worked on."""
         self._reports: Mapping[tuple[str, str], Reporting] = {}
         """Reports by checkpoint and the plan's id, as a program may try for ever to start a
         query."""
@@ -87,31 +91,81 @@ class StateHook:
             Exception: it must not be started: what an earlier driver has begun of its state can't
                 be put back now, or it can't be told whether one has.
         """
-        # Spark takes the names of options in any case.
-        query = replace(query, options={name.lower(): it for name, it in query.options.items()})
-        name = query.options.get("queryname")
-        checkpoint = query.options.get(CHECKPOINT.lower())
-        if checkpoint is None:
-            common = query.session.conf.get(CHECKPOINTS, None)
-            if not common or not name:
-                return None  # a temporary one, or an unnamed query's, which is a new one each time
-            checkpoint = f"{common.rstrip('/')}/{name}"
-        with self._lock:
-            return self._prepare(query, checkpoint, name)
-
-    def _prepare(self, query: NewQuery, checkpoint: str, name: str | None) -> "Known | None":
+        found = _checkpoint(query)
+        if found is None:
+            return None
+        query, checkpoint, name = found
         session = query.session
         try:
             folder = Folder(session, checkpoint)
+        except Exception as error:
+            self._not_looked_at(name, error)
+            return None
+        with self.holding(folder):
+            return self._prepare(query, folder, name)
+
+    def starting(self, query: NewQuery) -> AbstractContextManager[Any]:
+        """What keeps a checkpoint from being worked on by another thread until its query has
+        started: what `before_start` has found may not be so any more."""
+        try:
+            found = _checkpoint(query)
+            return nullcontext() if found is None else self.holding(Folder(query.session, found[1]))
+        except Exception:  # `before_start` tells of it
+            return nullcontext()
+
+    def holding(self, folder: Folder) -> threading.RLock:
+        """The lock of a checkpoint: its query does not start while another thread holds it."""
+        with self._lock:
+            return self._locks.setdefault(folder.path, threading.RLock())
+
+    def _not_looked_at(self, name: str | None, error: Exception) -> None:
+        """Raise an error, unless the stream declares no state."""
+        if self._declared.key_groups is not None:
+            raise error
+        say(f"the checkpoint of query {name!r} can't be looked at: {first_line(error)}")
+
+    def attempt(
+        self, query: NewQuery, plan: StatePlan, report: Reporting, slots: Callable[[], int | None]
+    ) -> reconfigure.Attempt | None:
+        """A try to carry `plan` out on the checkpoint of a query that was started in this driver;
+        None: it has no checkpoint of its own.
+
+        Args:
+            slots: how many tasks Spark can run at a time; None: not known.
+        """
+        found = _checkpoint(query)
+        if found is None:
+            return None
+        query, checkpoint, _ = found
+        folder = Folder(query.session, checkpoint)
+        return reconfigure.Attempt(
+            *(query.session, folder, Journal(folder), plan, report, self._version),
+            stopping=self._stopping,
+            pass_over=lambda batch: _pass_over(query, batch),
+            slots=slots,
+        )
+
+    def show(self, report: Reporting, checkpoint: str) -> None:
+        """Have a report among those that are told, in place of the last one of the checkpoint."""
+        with self._lock:
+            others = {
+                known: each
+                for known, each in self._reports.items()
+                if known[0] != checkpoint or each.change.outcome is None
+            }
+            # The agent's threads read it.
+            self._reports = {**others, (checkpoint, report.change.id): report}
+
+    def _prepare(self, query: NewQuery, folder: Folder, name: str | None) -> "Known | None":
+        session = query.session
+        try:
             journal = Journal(folder)
             # A new one has no id yet; there is nothing to be changed of it.
             id = read_id(folder) or ""
             called = query.label(name or id or folder.path.rpartition("/")[2], id)
             there = journal.there
         except Exception as error:
-            if self._declared.key_groups is not None:
-                raise
-            say(f"the checkpoint of query {name!r} can't be looked at: {first_line(error)}")
+            self._not_looked_at(name, error)
             return None
         reports: list[Reporting] = []
 
@@ -119,21 +173,19 @@ class StateHook:
             begun = Reporting(id, called, before=before, after=after)
             reports.append(begun)
             key = (folder.path, id)
-            others = {known: each for known, each in self._reports.items() if known != key}
-            self._reports = {**others, key: begun}  # the agent's threads read it
+            with self._lock:
+                others = {known: each for known, each in self._reports.items() if known != key}
+                self._reports = {**others, key: begun}  # the agent's threads read it
             return begun
 
         def pass_over(batch: int) -> None:
-            into = query.options.get("path")
-            if query.table is not None:
-                into = sink.location(session, query.table)
-            if into is not None:
-                sink.pass_over(session, into, batch)
+            _pass_over(query, batch)
 
         if there:
             reconfigure.resume(folder, journal, report, pass_over)
             for resumed in reports:
-                _note(journal, resumed)
+                note_outcome(journal, resumed.change)
+            _clear(folder)
         plan, is_first = self._declared.plan, folder.path not in self._started
         self._started.add(folder.path)
         if plan is not None and is_first and called in plan.queries:
@@ -145,7 +197,7 @@ class StateHook:
                 pass_over=pass_over,
             )
             if attempt.carry_out():
-                _note(journal, begun)
+                note_outcome(journal, begun.change)
         return self._known(session, folder, journal)
 
     def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known | None":
@@ -204,10 +256,42 @@ def _shortened(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return numbers if numbers is None or len(numbers) <= MOST_TOLD else None
 
 
-def _note(journal: Journal, report: Reporting) -> None:
+def _checkpoint(query: NewQuery) -> tuple[NewQuery, str, str | None] | None:
+    """A query with the names of its options in lower case, as Spark takes them in any; its
+    checkpoint; and its name. None: it has no checkpoint that lasts."""
+    query = replace(query, options={name.lower(): it for name, it in query.options.items()})
+    name = query.options.get("queryname")
+    checkpoint = query.options.get(CHECKPOINT.lower())
+    if checkpoint is None:
+        common = query.session.conf.get(CHECKPOINTS, None)
+        if not common or not name:
+            return None  # a temporary one, or an unnamed query's, which is a new one each time
+        checkpoint = f"{common.rstrip('/')}/{name}"
+    return query, checkpoint, name
+
+
+def _clear(folder: Folder) -> None:
+    """Delete the copies that drivers which were killed have left."""
+    if folder.local is not None:
+        try:
+            copying.clear(Path(folder.local))
+        except OSError as error:  # it harms nobody, and takes room
+            say(f"a copy of the state in {folder.name} can't be deleted: {first_line(error)}")
+
+
+def _pass_over(query: NewQuery, batch: int) -> None:
+    """Have the query's sink know that a batch writes nothing."""
+    into = query.options.get("path")
+    if query.table is not None:
+        into = sink.location(query.session, query.table)
+    if into is not None:
+        sink.pass_over(query.session, into, batch)
+
+
+def note_outcome(journal: Journal, change: Reconfiguration) -> None:
     """Note the outcome of a change for later drivers."""
     try:
-        journal.note(report.change)
+        journal.note(change)
     except Exception as error:  # for people, and for windows, alone
         say(f"what the change came to can't be noted: {first_line(error)}")
 

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 OFFSETS, COMMITS, STATE = "offsets", "commits", "state"
+TOUCHED = (OFFSETS, COMMITS, STATE)
+"""The folders in which a change of the state may touch files."""
 METADATA = "metadata"
 OURS = "_sparkscale_state"
+COPIES = f"{OURS}/beside"
+"""The folder of the copies of a checkpoint that are changed beside the stream."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -99,15 +103,21 @@ def why_not_settled(logs: Logs) -> str | None:
 
 
 def added(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
-    """The files that have come, in the order in which they are to go: the logs first, from the one
-    that says that the change is done, so that a start in the middle sees a batch in progress rather
-    than one whose state is gone."""
-    order = {COMMITS: 0, OFFSETS: 1}
-    return tuple(
-        sorted(
-            now.keys() - before.keys(), key=lambda name: (order.get(name.split("/")[0], 2), name)
-        )
-    )
+    """The files that have come, in the order in which they are to go."""
+    return tuple(sorted(now.keys() - before.keys(), key=lambda name: (turn(name), name)))
+
+
+_TURNS = {COMMITS: 0, OFFSETS: 1}
+
+
+def turn(name: str) -> tuple[int, int]:
+    """When a file is to go that a change has brought, beside those of the same turn.
+
+    The logs first, from the one that says that the change is done: so that a start in the middle
+    sees a batch in progress rather than one whose state is gone. Of state what lies deeper first:
+    so that a snapshot goes after its parts, as it alone tells whose they are.
+    """
+    return _TURNS.get(name.split("/")[0], 2), -name.count("/")
 
 
 def unlisted(
@@ -138,9 +148,3 @@ def _parents(names: Iterable[str]) -> set[str]:
 def lost(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
     """The files that have gone, or have another size."""
     return tuple(sorted(name for name, size in before.items() if now.get(name) != size))
-
-
-def belongs(name: str) -> bool:
-    """Whether a file of the checkpoint, by its path in it, is one that a change of the state may
-    touch."""
-    return name.split("/")[0] in (OFFSETS, COMMITS, STATE)

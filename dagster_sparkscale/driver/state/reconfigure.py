@@ -1,5 +1,6 @@
 """One change of the partitions of a query's state, while the query does not run.
 
+    preparing      in place alone, while the query runs: what the next two would refuse
     checking       nothing is in the way: last batch done, provider, key groups
     measuring      the fingerprint of the state as it is
     writing down   what there is in the checkpoint, for whoever has to put it back
@@ -22,18 +23,27 @@ from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.spark.releases import TooOld, need
 
 from . import compare, layout, plans
+from .before import Before, Beside, Measured
 from .fingerprint import Fingerprint, Keyless, Store, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
 from .plans import StatePlan
-from .reporting import Reporting
-from .tasks import grouped, wait_until_still
+from .prepared import Prepared
+from .reporting import IN_PLACE, Reporting
+from .tasks import cancelled_once, grouped, wait_until_still
 from .unchangeable import why_unchangeable
 from .undo import files_of, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+RETAINED_LEAST = 3
+"""Batches that have to be retained for a change in place. For a minute or so after a run has ended,
+its stores go on: they take a snapshot of its last batch, and delete all that is older than what is
+retained, counted from the newest that they see (`StateStore.doMaintenance`, Spark 4.3). That is the
+change's, so that what it was made from, and is put back to, must not be the last to be retained,
+nor hang on that snapshot, which an undo deletes."""
 
 
 class InTheMiddle(RuntimeError):
@@ -47,6 +57,10 @@ class Refusal(Exception):
 
 class NotNow(Refusal):
     """The state can't be changed now; a later try may succeed."""
+
+
+class NeedsRestart(NotNow):
+    """The state can't be changed while the driver runs; a restart may do it."""
 
 
 def resume(
@@ -95,16 +109,54 @@ class Attempt:
     """Whether the driver was asked to stop: then nothing is begun that its end may cut."""
     pass_over: Callable[[int], None] = lambda batch: None
     """Has the query's sink know that a batch writes nothing."""
+    slots: Callable[[], int | None] = lambda: None
+    """How many tasks Spark can run at a time; None: not known."""
 
-    def carry_out(self) -> bool:
+    def rehearse(self) -> Fingerprint | None:
+        """While the query runs: find what keeps the change from being made. Returns the state as of
+        the last batch that is done; None: it has the number of partitions already.
+
+        Raises:
+            NeedsRestart: what it is can't be told while it runs.
+            Refusal: the change can't be made.
+        """
+        checked = self._check()
+        if checked is None:
+            return None
+        logs, of, key_groups = checked
+        if (kept := int(self.session.conf.get(RETAINED, "100"))) < RETAINED_LEAST:
+            raise NeedsRestart(
+                f"{RETAINED} = {kept}: stores of the run that ends may delete what a change begins "
+                f"from; must be at least {RETAINED_LEAST}"
+            )
+        if logs.committed is None:
+            raise NotNow("no batch of it is done yet")
+        try:
+            return self._measure_unless_stopped(of, logs.committed, logs, key_groups)
+        except Refusal:
+            raise
+        except Exception as error:
+            # As its batches may be purged from the checkpoint faster than they are read.
+            why = f"its state can't be read while it runs: {first_line(error)}"
+            raise NeedsRestart(why) from error
+
+    def carry_out(
+        self, earlier: Fingerprint | None = None, prepared: Prepared | None = None
+    ) -> bool:
         """Change the state. Returns whether the outcome is to be noted for later drivers, as it was
         done, or would come to the same again.
+
+        Args:
+            earlier: the state as it was when the query ran, in which nothing was wrong. Then that
+                of the last batch may be read while it is rewritten.
+            prepared: the new state, where it was made while the query ran. If it is not the same,
+                it is put back, and the change is made as without it.
 
         Raises:
             InTheMiddle: the change failed, and can't be put back now.
         """
         try:
-            begun = self._begin()
+            begun = self._begin(earlier)
         except Refusal as refusal:
             self.report.over("refused", str(refusal))
             return not isinstance(refusal, NotNow)
@@ -116,7 +168,7 @@ class Attempt:
             return False
         before, noted = begun
         try:
-            why = self._rewrite(before, noted)
+            why = self._rewrite(before, noted, prepared)
             _need_ours(self.journal, noted)
             why = why or _verified(self.journal, noted)
             if why is None:
@@ -128,12 +180,26 @@ class Attempt:
                 self.report.over("changed")
             else:
                 self.journal.unverify()
-                _put_back(self.folder, self.journal, noted, self.report, why)
+                if prepared is None or not self._taken_back(noted):
+                    _put_back(self.folder, self.journal, noted, self.report, why)
+                    prepared = None
         except Exception as error:
             raise _in_the_middle(self.folder, self.report, error) from error
-        return True
+        if why is None or prepared is None:
+            return True
+        self.report.add(way=IN_PLACE, beside=why)
+        return self.carry_out(_known(before))
 
-    def _begin(self) -> tuple[Fingerprint, Begun] | None:
+    def _taken_back(self, noted: Begun) -> bool:
+        """Whether what was prepared is out of the checkpoint again. Old versions may have gone: the
+        stores of the run that has ended clean up for a while. What is made next is compared."""
+        self.report.step("undoing")
+        undone = undo(self.folder, noted)
+        if undone.ran is None:
+            self.journal.close()
+        return undone.ran is None
+
+    def _begin(self, earlier: Fingerprint | None) -> tuple[Before, Begun] | None:
         """All up to the point where it is written down what there is; None: there is nothing to do.
 
         Raises:
@@ -145,18 +211,20 @@ class Attempt:
         if checked is None:
             return None
         logs, of, key_groups = checked
+        if why := layout.why_not_settled(logs):
+            raise NotNow(why)
 
         self._refuse_to_be_cut()
-        self.report.step("measuring")
         was = logs.bound.partitions
         assert was is not None
-        try:
-            before = fingerprint(self.session, self.folder.path, of, logs.batch, was, key_groups)
-        except Keyless as error:
-            raise Refusal(str(error)) from None
-        self.report.measured(before, key_groups)
-        if faults := compare.faults_of(before):
-            raise Refusal(faults[0])
+        before: Before
+        if earlier is not None and earlier.batch == logs.batch:
+            before = Measured(earlier)
+        elif earlier is not None and self._has_room(was):
+            before = Beside(lambda: self._measure(of, logs.batch, logs, key_groups))
+        else:
+            self.report.step("measuring")
+            before = Measured(self._measure_unless_stopped(of, logs.batch, logs, key_groups))
 
         self._refuse_to_be_cut()
         self.report.step("writing down")
@@ -172,6 +240,50 @@ class Attempt:
                 self.journal.close()
             raise
         return before, noted
+
+    def _measure_unless_stopped(
+        self, of: tuple[Store, ...], batch: int, logs: layout.Logs, key_groups: int
+    ) -> Fingerprint:
+        """The state as a batch has left it. Reading it is given up once the driver is asked to
+        stop, which would wait for it.
+
+        Raises:
+            Refusal: a change of it could not be verified, or it was given up.
+        """
+        group = f"sparkscale reads {self.folder.path}"
+        try:
+            with cancelled_once(self.session, group, "state is read", self.stopping):
+                return self._measure(of, batch, logs, key_groups)
+        except Refusal:
+            raise
+        except Exception:
+            self._refuse_to_be_cut()
+            raise
+
+    def _measure(
+        self, of: tuple[Store, ...], batch: int, logs: layout.Logs, key_groups: int
+    ) -> Fingerprint:
+        """The state as a batch has left it.
+
+        Raises:
+            Refusal: a change of it could not be verified.
+        """
+        was = logs.bound.partitions
+        assert was is not None
+        try:
+            state = fingerprint(self.session, self.folder.path, of, batch, was, key_groups)
+        except Keyless as error:
+            raise Refusal(str(error)) from None
+        self.report.measured(state, key_groups)
+        if faults := compare.faults_of(state):
+            raise Refusal(faults[0])
+        return state
+
+    def _has_room(self, partitions: int) -> bool:
+        """Whether tasks that read a partition each can run beside those that read them to rewrite
+        them."""
+        slots = self.slots()
+        return slots is not None and slots > partitions
 
     def _check(self) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
         """The logs of the query, its state stores and its key groups; None: it has the number of
@@ -200,8 +312,6 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
-        if why := layout.why_not_settled(logs):
-            raise NotNow(why)
         of = stores(self.session, self.folder.path)
         if not of:
             raise Refusal("it keeps no state")
@@ -211,8 +321,8 @@ class Attempt:
         if self.stopping():
             raise NotNow("its driver was asked to stop before anything was touched")
 
-    def _rewrite(self, before: Fingerprint, noted: Begun) -> str | None:
-        """Change the state and verify it; why it may not stay, in words; None: it may."""
+    def _by_spark(self) -> str | None:
+        """Have Spark rewrite the state; why it could not, in words; None: it has."""
         session, path, plan = self.session, self.folder.path, self.plan
         self.report.step("rewriting")
         with grouped(session, f"sparkscale {path}", f"state -> {plan.partitions}") as running:
@@ -225,15 +335,35 @@ class Attempt:
                 return f"Spark could not change it: {first_line(error)}"
             # The slower ones of tasks that were run twice (speculation).
             wait_until_still(running)
+        return None
+
+    def _rewrite(self, before: Before, noted: Begun, prepared: Prepared | None) -> str | None:
+        """Change the state and verify it; why it may not stay, in words; None: it may."""
+        session, path, plan = self.session, self.folder.path, self.plan
+        before.begin()
+        why = self._by_spark() if prepared is None else prepared.write(noted)
+        if why is not None:
+            return why
         self.report.step("verifying")
-        of, batch = tuple(sorted(before.stores)), noted.batch + 1
+        try:
+            was = before.state()
+        except Exception as error:
+            return f"the state as it was can't be read: {first_line(error)}"
+        of, batch = tuple(sorted(was.stores)), noted.batch + 1
         try:
             after = fingerprint(session, path, of, batch, plan.partitions, plan.key_groups)
         except Exception as error:
             return f"the new state can't be read: {first_line(error)}"
         self.report.measured_after(after)
-        found = compare.faults(before, after)
+        found = compare.faults(was, after)
         return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _known(before: Before) -> Fingerprint | None:
+    try:
+        return before.state()
+    except Exception:  # it is read once more
+        return None
 
 
 def _need_ours(journal: Journal, noted: Begun) -> None:

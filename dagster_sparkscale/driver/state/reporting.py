@@ -11,6 +11,8 @@ from dagster_sparkscale.driver.wire import Reconfiguration
 
 from .fingerprint import Fingerprint
 
+IN_PLACE, BESIDE = "in place", "beside the stream"
+"""How a change is made while the driver runs, as `Reconfiguration.way`."""
 HOLD_AT = "SPARKSCALE_HOLD_AT"
 """Environment variable for tests: the step at whose beginning the driver waits to be killed, or,
 as `STEP=FILE`, for that file."""
@@ -42,9 +44,9 @@ class Reporting:
         while held == name and not (until and os.path.exists(until)):
             time.sleep(0.1)
 
-    def over(self, outcome: str, reason: str | None = None) -> None:
+    def over(self, outcome: str, reason: str | None = None, **more: Any) -> None:
         """Report the outcome of the change."""
-        self._enter("over", outcome=outcome, reason=reason)
+        self._enter("over", outcome=outcome, reason=reason, over_at=time.time(), **more)
         change = self.change
         numbers = f"{change.before} -> {change.after} partitions" if change.before else "partitions"
         because = f": {reason}" if reason else ""
@@ -66,3 +68,36 @@ class Reporting:
                 self._seconds[before] = round(self._seconds.get(before, 0.0) + took, 3)
             self._since = now
             self._change = replace(self._change, step=name, seconds=dict(self._seconds), **more)
+
+
+class InPlace(Reporting):
+    """The report of a change that is made while the driver runs: it is not over before the query
+    runs again."""
+
+    def __init__(self, id: str, query: str, **known: Any) -> None:
+        super().__init__(id, query, way=IN_PLACE, **known)
+        self._enter("preparing")
+        self._outcome: tuple[str, str | None] | None = None
+
+    def over(self, outcome: str, reason: str | None = None, **more: Any) -> None:
+        self._outcome = outcome, reason
+
+    @property
+    def came(self) -> Reconfiguration | None:
+        """What the state of the query came to, for later drivers; None: nothing yet."""
+        if self._outcome is None:
+            return None
+        outcome, reason = self._outcome
+        return replace(
+            self.change, step="over", outcome=outcome, reason=reason, over_at=time.time()
+        )
+
+    def finish(self, outcome: str | None = None, reason: str | None = None, **more: Any) -> None:
+        """Report that the query runs again, or why it does not.
+
+        Args:
+            outcome, reason: where nothing came of it yet.
+            more: what there is to add, by the fields of `Reconfiguration`.
+        """
+        came = self._outcome or (outcome or "failed", reason)
+        super().over(*came, **more)

@@ -1,19 +1,22 @@
-"""Tells when the tasks of Spark jobs have ended, also those of a job that has failed.
+"""Tells when the tasks of Spark jobs have ended, also those of a job that has failed; and ends jobs
+that nobody needs any more.
 
 A job fails with the first task that fails for good. Its others go on for as long as they are in a
 step that asks nobody, such as writing a partition's new state: what they write comes later than the
 error. So nothing may be undone, or run, on what a failed job has written before they have ended.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 WITHIN = 120.0
 """Seconds that tasks have to end in."""
 _POLL = 0.1
-_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+POOL = "spark.scheduler.pool"
+_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", POOL)
 
 
 class StillRunning(RuntimeError):
@@ -21,17 +24,49 @@ class StillRunning(RuntimeError):
 
 
 @contextmanager
-def grouped(session: Any, group: str, description: str) -> Iterator[Callable[[], int]]:
+def grouped(
+    session: Any, group: str, description: str, pool: str | None = None
+) -> Iterator[Callable[[], int]]:
     """Have the jobs of this thread be of a group while the context lasts. Gives what tells how many
-    tasks of its jobs run now, with those of jobs and of stages that have failed."""
+    tasks of its jobs run now, with those of jobs and of stages that have failed.
+
+    Args:
+        pool: of Spark's fair scheduler, where the driver has that one; None: the thread's.
+    """
     context = session.sparkContext
     before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
     context.setJobGroup(group, description)
+    if pool is not None:
+        context.setLocalProperty(POOL, pool)
     try:
         yield lambda: _running(context, group)
     finally:
         for name, value in before.items():
             context.setLocalProperty(name, value)
+
+
+@contextmanager
+def cancelled_once(
+    session: Any, group: str, description: str, unwanted: Callable[[], bool]
+) -> Iterator[None]:
+    """Have the jobs of this thread be of a group while the context lasts, and be cancelled, each
+    that there is or comes, once they are unwanted."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_POLL):
+            if unwanted():
+                with suppress(Exception):  # the JVM may be gone, and its jobs with it
+                    session.sparkContext.cancelJobGroup(group)
+
+    watching = threading.Thread(target=watch, name="sparkscale-unwanted", daemon=True)
+    with grouped(session, group, description):
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
 
 
 def _running(context: Any, group: str) -> int:

@@ -1,12 +1,13 @@
 """Puts a checkpoint back as it was before a change of its state that was not finished."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
 
-from . import layout
+from . import layout, versions
 from .folder import Folder
 from .journal import Begun
 from .logs import read_bound, read_latest
@@ -23,7 +24,8 @@ class Undone:
     ran: str | None = None
     """Why nothing was: what has come is the query's own, in words. None: it was the change's."""
     lost: tuple[str, ...] = ()
-    """Files that were there before the change and are not any more, or have another size."""
+    """Files that were there before the change and are not any more, or have another size; without
+    those that nobody needs, which Spark cleans up by itself."""
 
     @property
     def trouble(self) -> str | None:
@@ -37,26 +39,73 @@ class Undone:
 
 
 def undo(folder: Folder, change: Begun) -> Undone:
-    """Delete what has come since a change began, unless the query has run since. What was cut off
-    in the middle of that is done again."""
+    """Delete what has come since a change began, unless the query has run since, and but for what
+    stores of the run before write beside it. What was cut off in the middle of that is done again.
+    """
     now = files_of(folder)
     # Only now: of a batch that begins later nothing is among those files, and none is deleted.
     if ran := ran_on(folder, change):
         return Undone(0, ran)
-    gone = layout.added(change.files, now)
-    for name in gone:
-        folder.delete(name)
-    for name in layout.emptied(change.files, gone):
+    added = layout.added(change.files, now)
+    stays = versions.of_others(
+        change.files, added, change.batch, lambda name: versions.parts_of(folder.read(name))
+    )
+    if stays:
+        # Their names are unique: what a copy has was linked from there.
+        stays -= versions.parts_among(stays, folder.files(layout.COPIES))
+    gone = [name for name in added if name not in stays]
+    for _, names in groupby(gone, layout.turn):
+        folder.delete_all(list(names))
+    for name in _there(folder, layout.emptied(change.files, gone)):
         try:
             folder.delete_empty(name)
         except Exception as error:  # an empty folder harms nobody
             say(f"{folder.name}/{name} stays, though empty: {first_line(error)}")
-    return Undone(len(gone), lost=layout.lost(change.files, files_of(folder)))
+    now = files_of(folder)
+    if still := sorted(now.keys() & set(gone)):
+        raise OSError(f"{folder.name}/{still[0]} is still there after it was deleted")
+    return Undone(len(gone), lost=_lost(folder, change, now))
+
+
+def _there(folder: Folder, folders: Sequence[str]) -> list[str]:
+    """The folders that may be there, of these. In an object store a folder goes with its last file:
+    there may be thousands, so that only the uppermost are looked for."""
+    among = set(folders)
+
+    def top(name: str) -> str:
+        while (above := name.rpartition("/")[0]) in among:
+            name = above
+        return name
+
+    parents = {top(name).rpartition("/")[0] for name in folders}
+    there = {f"{parent}/{name}" for parent in parents for name in folder.names(parent)}
+    return [name for name in folders if top(name) in there]
+
+
+def _lost(folder: Folder, change: Begun, now: Mapping[str, int]) -> tuple[str, ...]:
+    lost = layout.lost(change.files, now)
+    if not lost:
+        return ()
+
+    def parts_of(name: str) -> frozenset[str] | None:
+        try:
+            return versions.parts_of(folder.read(name))
+        except Exception as error:  # then more counts as lost
+            say(f"{folder.name}/{name} can't be read: {first_line(error)}")
+            return None
+
+    cleaned = versions.cleaned_up(change.files, now, change.batch, parts_of)
+    return tuple(name for name in lost if name not in cleaned)
 
 
 def files_of(folder: Folder) -> Mapping[str, int]:
-    """All files that a change of the state may touch."""
-    return {name: size for name, size in folder.files().items() if layout.belongs(name)}
+    """All files that a change of the state may touch.
+
+    Not by a look at the whole checkpoint: in a copy in our own folder tasks of a replay that was
+    given up may still write and rename, and a file that goes while it is looked at is an error.
+    """
+    found = (folder.files(name) for name in layout.TOUCHED)
+    return {name: size for files in found for name, size in files.items()}
 
 
 def ran_on(folder: Folder, change: Begun) -> str | None:

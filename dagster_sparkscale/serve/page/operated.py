@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
-from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG
+from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG, READING_TAG
 
 RESCALE = "rescale"
 IN_PROGRESS = "in progress"
@@ -38,6 +38,8 @@ class Operated:
     seconds: float | None = None
     outcome: str = ""
     """What it came to, or why it was refused, short; empty: not known."""
+    reading: bool = False
+    """Whether it was to change nothing."""
 
     @property
     def by_a_person(self) -> bool:
@@ -68,6 +70,7 @@ def of_run(
         *(run, operation, began or created, ended, ending, by, reason),
         seconds=seconds,
         outcome=tags.get(OUTCOME_TAG, ""),
+        reading=tags.get(READING_TAG) == "true",
     )
 
 
@@ -82,6 +85,7 @@ def of_story(run: str, operation: str, ended: float, story: Mapping[str, Any]) -
         asked=_whole(story.get("executors_target")),
         reached=_whole(story.get("executors_after")),
         seconds=took,
+        reading=story.get("reading") is True,
     )
 
 
@@ -95,6 +99,7 @@ def together(run: Operated, event: Operated) -> Operated:
         outcome=run.outcome,
         ending=run.ending if failed else event.ending,
         seconds=run.seconds if event.seconds is None else event.seconds,
+        reading=run.reading,
     )
 
 
@@ -136,12 +141,14 @@ class Operations:
     """What the events of those say that are over and were not refused."""
 
     def newest_first(self, since: float) -> list[Operated]:
-        """Operations that began at `since` or later, seconds since the epoch."""
+        """Operations that were to change something, and began at `since` or later (seconds since
+        the epoch)."""
         found = {**self.events, **self.runs}
         for run in self.events.keys() & self.runs.keys():
             found[run] = together(self.runs[run], self.events[run])
         return sorted(
-            (each for each in found.values() if each.at >= since), key=lambda each: -each.at
+            (each for each in found.values() if each.at >= since and not each.reading),
+            key=lambda each: -each.at,
         )
 
     def forget(self, before: float) -> None:

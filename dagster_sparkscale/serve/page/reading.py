@@ -146,6 +146,9 @@ def _read_back(
             _add(page.records, read, wide, now)
             kind.cursor, kind.whole = page.cursor, not page.has_more
             kind.reached = min([kind.reached, *(each.timestamp for each in page.records)])
+            if read.newest is None:
+                # Of a stream of which nothing is stored yet: it is read on from here.
+                read.newest = now
 
 
 def _add(records: Sequence[dg.EventLogRecord], read: _Read, wide: int, now: float) -> None:

@@ -11,7 +11,7 @@ from dagster import DagsterInstance
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.serve.fleet import ClusterLook, Fleet
+from dagster_sparkscale.serve.fleet import ANSWERING, ClusterLook, Fleet, unread
 from dagster_sparkscale.serve.page import fleet_html, frame, stream_html
 from dagster_sparkscale.serve.page.files import KINDS, static, version
 from dagster_sparkscale.serve.page.reading import Reader
@@ -21,6 +21,7 @@ from dagster_sparkscale.serve.page.stream import (
     Stored,
     StreamPage,
     live,
+    shortest,
     stream_page,
 )
 
@@ -98,7 +99,8 @@ class Site:
 
     def _stream(self, asked: Mapping[str, str]) -> StreamPage | str:
         """The page of a stream; a text: why there is none."""
-        shown = asked.get("range", DEFAULT)
+        chosen = asked.get("range")
+        shown = DEFAULT if chosen is None else chosen
         if shown not in RANGES:
             return f"range = {shown!r}: must be one of {', '.join(RANGES)}"
         cluster, stream = asked.get("cluster"), asked.get("stream", "")
@@ -112,8 +114,15 @@ class Site:
             where = "" if cluster is None else f" of cluster {cluster!r}"
             return f"stream = {stream!r}: must be a declared stream{where}: {one}"
         now = time.time()
+        page = self._page(having[0], stream, shown, now)
+        if chosen is None and (shorter := shortest(page)) != shown:
+            # Of a young stream the rest would be empty.
+            page = self._page(having[0], stream, shorter, now)
+        return page
+
+    def _page(self, look: ClusterLook, stream: str, shown: str, now: float) -> StreamPage:
         return page_of(
-            *(self.fleet, having[0], stream, self._reader, self._instance),
+            *(self.fleet, look, stream, self._reader, self._instance),
             now=now,
             since=now - RANGES[shown],
             shown=shown,
@@ -145,9 +154,10 @@ def page_of(
     seen = live(look.assessments[stream], row, fleet.capabilities)
     past, pending = Stored(fault="there is no DAGSTER_HOME"), list[Minute]()
     if instance is not None:
-        try:
+
+        def read() -> tuple[Stored, list[Minute]]:
             with instance() as opened:
-                past = reader.past(
+                found = reader.past(
                     *(opened, watched.owner, stream),
                     asset_key(watched.streams.by_name[stream]),
                     cluster_key=watched.streams.cluster_key,
@@ -156,9 +166,14 @@ def page_of(
                     now=now,
                     seconds=seconds,
                 )
-                pending = list(watched.pending(opened).get(stream, ()))
-        except Exception as error:  # of whatever database: what is live is shown
-            past = Stored(fault=f"{type(error).__name__}: {error}")
+                return found, list(watched.pending(opened).get(stream, ()))
+
+        # Whatever the database does, what is live is shown.
+        came = fleet.calls.within(f"page of {stream}", read, seconds + ANSWERING)
+        if isinstance(came, Exception):
+            past = Stored(fault=unread(came))
+        else:
+            past, pending = came
     return stream_page(
         watched.owner, seen, past, now=now, since=since, shown=shown, pending=pending
     )

@@ -35,6 +35,7 @@ from dagster_sparkscale.watch.page.overview import sentence
 RANGES = {"1h": 3600, "6h": 21600, "24h": 86400, "7d": 7 * 86400, "28d": 28 * 86400}
 """Seconds that a page shows, by how people choose it."""
 DEFAULT = "6h"
+"""What a page shows if nobody chose a range, of a stream with minutes of so long."""
 LISTED = 20
 """Operations in a list, the newest first."""
 NAMED = 5
@@ -136,6 +137,9 @@ class StreamPage:
     others: Sequence[Operated]
     unknown: Sequence[str]
     notes: Sequence[str]
+    first: float | None = None
+    """When its first minute was of this time, seconds since the epoch; None: not known, as what was
+    before is not read."""
 
     def as_json(self) -> dict[str, Any]:
         """What the script of the page draws."""
@@ -214,7 +218,15 @@ def stream_page(
         others=others[:LISTED],
         unknown=[f"{_TITLES.get(key, '')}{text}" for key, text in unknown.items()],
         notes=notes,
+        first=found[0].first if found and "history" not in unknown else None,
     )
+
+
+def shortest(page: StreamPage) -> str:
+    """The shortest of `RANGES` that has all minutes of a page."""
+    if page.first is None:
+        return page.shown
+    return next(name for name, seconds in RANGES.items() if page.now - seconds <= page.first)
 
 
 def _gaps(found: Sequence[Point]) -> list[tuple[int, int]]:

@@ -112,9 +112,9 @@ def _stream_main(page: StreamPage, ranges: Inner, dagster_url: str) -> Html:
 
 
 _MARKS = (
-    "Uprights in the charts: blue a rescale, red what a person has asked for, grey another driver "
-    "or another operation. In a chart, the arrow keys go from moment to moment. Select in a legend "
-    "to show or hide a curve."
+    "Vertical lines in the charts: blue a rescale, red what a person has asked for, grey another "
+    "driver or another operation. In a chart, the arrow keys go from moment to moment. Select in a "
+    "legend to show or hide a curve."
 )
 
 

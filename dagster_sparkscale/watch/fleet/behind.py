@@ -5,7 +5,7 @@ and in what is taken of what is offered.
 """
 
 from dagster_sparkscale.durations import span
-from dagster_sparkscale.quantities import DASH, number
+from dagster_sparkscale.quantities import DASH, counted, number
 from dagster_sparkscale.watch.fleet.rows import Row
 
 TAKES_ALL = 0.98
@@ -34,7 +34,7 @@ def behind(row: Row, with_lag: bool = True) -> str:
     parts += _rates(row)
     if row.throttled:
         least = "" if row.limit is None else f" of {number(row.limit)} records/s"
-        known = row.lag is not None or row.backlog is not None
+        known = row.lag is not None or row.backlog is not None or bool(row.files)
         parts.append(
             f"it takes all that its limit{least} lets it" + ("" if known else ", and more may wait")
         )
@@ -49,6 +49,8 @@ def in_a_cell(row: Row) -> str:
         return f"{row.pending:,} batches"
     if row.backlog:
         return f"{row.backlog:,} rec"
+    if row.files:
+        return counted(row.files, "file")
     if row.stuck_for is not None:
         return f"> {span(row.stuck_for)}"
     return DASH
@@ -61,6 +63,9 @@ def _waiting(row: Row) -> list[str]:
         parts.append(f"{due} due and not done")
     if row.backlog is not None and (row.backlog or row.pending is None):
         parts.append("1 record waits" if row.backlog == 1 else f"{row.backlog:,} records wait")
+    if row.files:  # at least none says nothing
+        waiting = "1 file waits" if row.files == 1 else f"{row.files:,} files wait"
+        parts.append(f"at least {waiting}")
     return parts
 
 

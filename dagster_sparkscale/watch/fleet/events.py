@@ -7,7 +7,7 @@ characters on the page itself, and longer one behind a click.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import dagster as dg
@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.markdown import INLINE, carried, clock, fitted, hidden
-from dagster_sparkscale.names import FLEET, scoped
+from dagster_sparkscale.names import FLEET, MINUTES, scoped
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
-from dagster_sparkscale.watch.fleet.news import News, what_is
+from dagster_sparkscale.watch.fleet.news import News, Occurrence, what_is
 from dagster_sparkscale.watch.fleet.problems import Problem, Standing
 from dagster_sparkscale.watch.fleet.rows import Row, worst_first
 from dagster_sparkscale.watch.fleet.text import (
@@ -77,6 +77,9 @@ def fleet_event(
     cluster: ClusterManager,
     owner: str,
     now: float,
+    *,
+    due: bool = False,
+    unwatched: Iterable[Occurrence] = (),
 ) -> Iterator[dg.AssetObservation]:
     """What Dagster is told of the fleet: one observation, or none. `memory` keeps what it has been
     told before.
@@ -84,6 +87,8 @@ def fleet_event(
     Args:
         owner: the code location and cluster it is told by.
         now: seconds since the epoch.
+        due: whether it is to be told of though nothing of it has changed.
+        unwatched: sensors whose streams nobody evaluates, as problems.
     """
     fleet = worst_first(rows)
     key = fleet_key(streams.cluster_key)
@@ -95,7 +100,7 @@ def fleet_event(
                 one.since, last.at, one.text, health=one.health
             )
     last_at = memory.told_at
-    if not memory.is_due(fleet, now):
+    if not memory.is_due(fleet, now) and not due:
         return
     busy = in_flight(instance, streams.cluster_key, cluster, now)
     fleet = [
@@ -104,26 +109,56 @@ def fleet_event(
         else row
         for row in fleet
     ]
-    standing = [
-        {
-            "stream": row.stream,
-            "problem": problem,
-            "since": each.since,
-            "text": each.text,
-            "page": asset_path(row),
-            **({"health": each.health} if each.health else {}),
-        }
-        for row, problem, each in memory.standing(fleet, now)
-    ]
+    standing = [asdict(each) for each in unwatched]
+    standing += [_as_problem(*each) for each in memory.standing(fleet, now)]
     event = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
-        elsewhere = f"in the event of {clock(memory.whole_at)}"
-        event = event.with_metadata({**event.metadata, ALL_STREAMS: elsewhere})
+        elsewhere = {ALL_STREAMS: _elsewhere(memory.whole_at)}
+        event = event.with_metadata({**event.metadata, **elsewhere})
     hours = [row.executor_hours for row in fleet if row.executor_hours is not None]
     # What grows all day needs no more points in a plot.
     if hours and now // HOURLY != last_at // HOURLY:
         event = event.with_metadata({**event.metadata, EXECUTOR_HOURS: round(sum(hours), 1)})
     yield event
+
+
+def _as_problem(row: Row, problem: Problem, standing: Standing) -> dict[str, Any]:
+    """One problem as the alerts read it."""
+    return {
+        "stream": row.stream,
+        "problem": problem,
+        "since": standing.since,
+        "text": standing.text,
+        "page": asset_path(row),
+        **({"health": standing.health} if standing.health else {}),
+    }
+
+
+def last_picture(instance: DagsterInstance, key: dg.AssetKey) -> dg.AssetObservation | None:
+    """What was last told of the fleet; None: nothing."""
+    for record in instance.fetch_observations(key, limit=1).records:
+        return record.asset_observation
+    return None
+
+
+def told_again(event: dg.AssetObservation) -> dg.AssetObservation:
+    """What was told of the fleet, to be told once more without the minutes that it carried. It says
+    so: two sensors store their events at the same time, and what is older may come last."""
+    kept = {name: value for name, value in event.metadata.items() if name != MINUTES}
+    if (text := stored_problems(event)) is not None:
+        news = {**json.loads(text), "again": True}
+        kept[FOR_ALERTS] = _for_alerts(news)
+        whole = kept.get(ALL_STREAMS)
+        # Each sensor tells it again every few minutes, and it is long.
+        if whole is not None and len(str(whole.value)) > PIECE:
+            kept[ALL_STREAMS] = dg.MetadataValue.text(_elsewhere(news["at"]))
+    return event.with_metadata(kept)
+
+
+def carrying_minutes(event: dg.AssetObservation, text: str) -> dg.AssetObservation:
+    """The event with minutes of streams, for the sensor itself."""
+    carries = dg.MetadataValue.md(hidden("minutes that no event of their stream has yet", text))
+    return event.with_metadata({**event.metadata, MINUTES: carries})
 
 
 def observation(
@@ -153,14 +188,24 @@ def observation(
     }
     if standing:
         metadata[PROBLEMS_NOW] = dg.MetadataValue.md(_listed(standing, now))
-    text = json.dumps(news, separators=(",", ":"), ensure_ascii=False)
-    metadata[FOR_ALERTS] = dg.MetadataValue.md(hidden("see alerts", text))
+    metadata[FOR_ALERTS] = _for_alerts(news)
     return dg.AssetObservation(asset_key=key, metadata=metadata)
 
 
+def _for_alerts(news: Mapping[str, Any]) -> dg.MetadataValue[Any]:
+    text = json.dumps(news, separators=(",", ":"), ensure_ascii=False)
+    return dg.MetadataValue.md(hidden("see alerts", text))
+
+
+def _elsewhere(at: float) -> str:
+    return f"in the event of {clock(at)}"
+
+
 def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
-    """What the fleet was told last by `owner`; None if there is nothing that can be read."""
-    for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
+    """What was told last of the fleet by `owner`; None if there is nothing that can be read."""
+    told_again = list[News]()
+    # Another code location may tell of a fleet of the same key, and other sensors tell it again.
+    for limit in (1, OTHERS):
         for record in instance.fetch_observations(key, limit=limit).records:
             observation = record.asset_observation
             text = stored_problems(observation) if observation else None
@@ -169,9 +214,11 @@ def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | No
                 news = _NEWS.validate_json((text or "").encode(errors="replace"))
             except ValueError:  # pydantic's is one
                 continue
-            if news.of == owner:
+            if news.of == owner and not news.again:
                 return news
-    return None
+            if news.of == owner:
+                told_again.append(news)
+    return max(told_again, key=lambda news: news.at, default=None)
 
 
 def stored_problems(observation: dg.AssetObservation) -> str | None:

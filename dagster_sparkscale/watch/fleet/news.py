@@ -72,3 +72,6 @@ class News:
     problems: tuple[Occurrence, ...] = ()
     left_out: int = 0
     """Problems that there were no place for."""
+    again: bool = False
+    """Whether it was told before: the event only carries minutes. It may be stored after one that
+    is newer."""

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from dagster_sparkscale.markdown import shortened
 from dagster_sparkscale.observe.findings import Health
-from dagster_sparkscale.watch.fleet.rows import ORPHAN, SETTLED, Row
+from dagster_sparkscale.watch.fleet.rows import ORPHAN, SETTLED, UNJUDGED, Row
 from dagster_sparkscale.watch.fleet.verdict import verdict
 
 Problem = Literal["failed", "given_up", "unhealthy", "losing_data", "lagging", "pinned", "orphaned"]
@@ -115,4 +115,4 @@ def _untold(problem: Problem, row: Row) -> bool:
     if problem == "given_up":
         # Given up once, it stays so until somebody starts it.
         return row.state in ("failed", "unknown")
-    return False
+    return problem == "unhealthy" and row.untold == UNJUDGED

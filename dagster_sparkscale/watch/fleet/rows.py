@@ -22,6 +22,8 @@ ORPHAN = "orphan"
 """The state of a stream that runs and that nobody declares."""
 RESTARTS_WITHIN = 86400.0
 """Seconds before the look in which restarts count."""
+UNJUDGED = tuple(health.value for health in Health)
+"""What can't be told of a stream that nobody has looked at: no check has failed, nor passed."""
 STATES = ("running", "starting", "failed", "unknown", ORPHAN, "stopped", "not started")
 CRASH_LOOP = 2
 """Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
@@ -62,6 +64,8 @@ class Row:
     """Seconds behind the tip of its source."""
     backlog: int | None = None
     """Records that its sources have and no batch has taken yet."""
+    files: int | None = None
+    """Files that its sources have found and no batch has taken yet, at least."""
     pending: int | None = None
     """DStreams: batches that are due and not completed."""
     batch_for: float | None = None
@@ -188,6 +192,7 @@ def _load(seen: Evaluation | None, status: Status | None) -> dict[str, Any]:
     idle = seen.ratio is None and seen.stalled is None and not (seen.unpaced and seen.completed)
     return {
         "backlog": seen.backlog_records,
+        "files": seen.files_waiting,
         "pending": seen.pending_batches,
         "batch_for": seen.batch_for,
         # Only batches of DStreams have one interval's input each, however late they are.

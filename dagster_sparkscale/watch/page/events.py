@@ -26,6 +26,7 @@ from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, IN_MAINTENANCE, headline
+from dagster_sparkscale.watch.marks import mark, same
 from dagster_sparkscale.watch.memory import Reported, StreamMemory
 from dagster_sparkscale.watch.page import overview
 from dagster_sparkscale.watch.page.occasions import OPERATED, late_from, lesser, occasion, said
@@ -38,7 +39,7 @@ AGAIN = 3600.0
 may have run one by hand, or wiped the asset."""
 
 NO_LIMIT_SET = "no limit that was set is in force any more"
-_FOR_HISTORY = "of each minute: see history"
+_FOR_HISTORY = "for history()"
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -64,7 +65,7 @@ def events_of(
     now = _said_now(capabilities, assessment, row, minute, memory, recent)
     checks = list(changed_checks(assessment, memory, now))
     yield from checks
-    failing = [f"{name} {outcome}" for name, outcome in memory.checks.items() if _failed(outcome)]
+    failing = [f"{name} {_marked(each)}" for name, each in memory.checks.items() if _failed(each)]
     now = replace(now, failing=", ".join(sorted(failing)))
     why = occasion(
         *(stream.name, memory.told, now), acts=assessment.acts, report_every=stream.report_every
@@ -138,7 +139,9 @@ def _moves_on(
     if minute.epoch is None and memory.epoch is None:
         return memory.advanced
     # Last, for to ask costs as much as to store an event.
-    return memory.advanced or shows != memory.shown or not _overview_is_ours(instance, stream)
+    return (
+        memory.advanced or not same(shows, memory.shown) or not _overview_is_ours(instance, stream)
+    )
 
 
 def shown_by(now: Reported, row: Row) -> str:
@@ -149,7 +152,8 @@ def shown_by(now: Reported, row: Row) -> str:
     shown = f"{now.headline} {now.epoch} {now.failing}"
     if now.headline not in ("running", IN_MAINTENANCE):
         return shown
-    shown += f" {now.registered} of {now.requested} {' '.join(now.news.values())}".rstrip()
+    shown += f" {now.registered} of {now.requested} {' '.join(map(mark, now.news.values()))}"
+    shown = shown.rstrip()
     # Of a stream without data, why it has no R; but for numbers, which go on, as an age does.
     return shown if row.ratio is not None else f"{shown} {re.sub('[0-9]+', '', row.reason)}"
 
@@ -182,7 +186,9 @@ def _metadata(
             "last hours": picture(recent.buckets),
             "executors": overview.executors(executors),
             **capabilities.sections(situation),
-            "what happened": overview.happened(recent.decided, recent.operated, row.seen_at),
+            "what happened": overview.happened(
+                *(recent.stream, recent.decided, recent.operated, row.seen_at)
+            ),
         }
     # Dagster orders plots by their labels, so these begin with a number.
     numbers = {
@@ -215,6 +221,20 @@ def _failed(outcome: str) -> bool:
     return outcome.partition(" ")[0] == "failed"
 
 
+def _marked(outcome: str) -> str:
+    """An outcome with a mark in the place of a long text: the same, whether or not the cursor had
+    room for that."""
+    passed, space, by = outcome.partition(" ")
+    return f"{passed}{space}{mark(by)}"
+
+
+def _same_outcome(before: str | None, now: str) -> bool:
+    """Whether a check has the outcome that was told; of a failed one, by the same."""
+    passed, _, by = (before or "").partition(" ")
+    passes, _, what = now.partition(" ")
+    return before is not None and passed == passes and same(by, what)
+
+
 def changed_checks(
     assessment: Assessment, memory: StreamMemory, now: Reported
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -227,7 +247,7 @@ def changed_checks(
         if finding.passed is None or (finding.passed and failed and wavering.get(health)):
             continue
         outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
-        if memory.checks.get(health.value) == outcome:
+        if _same_outcome(memory.checks.get(health.value), outcome):
             continue
         memory.checks[health.value] = outcome
         yield dg.AssetCheckEvaluation(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.watch.marks import same
 from dagster_sparkscale.watch.memory import Reported
 
 OVERLOAD = 1.0
@@ -75,7 +76,7 @@ def occasion(
         return f"driver {before.epoch} -> {now.epoch}"
     if acts:
         return "decision"
-    if (done := now.news.get(OPERATED)) and done != before.news.get(OPERATED):
+    if (done := now.news.get(OPERATED)) and not same(done, before.news.get(OPERATED)):
         return done
     if not 0 <= now.at - before.lesser_at < PAUSE and (what := lesser(before, now)):
         return what
@@ -93,13 +94,13 @@ def lesser(before: Reported, now: Reported) -> str | None:
         if was != is_now:
             return f"executors {name}: {_or_unknown(was)} -> {_or_unknown(is_now)}"
     for key, text in now.news.items():
-        if before.news.get(key) != text:
+        if not same(before.news.get(key), text):
             return text
     if before.overloaded != now.overloaded:
         return f"R {'reached' if now.overloaded else 'is well below'} {OVERLOAD:g}"
     if before.late != now.late:
         return "lag grew" if now.late else "lag shrank"
-    return "health" if before.failing != now.failing else None
+    return None if same(before.failing, now.failing) else "health"
 
 
 def _above(value: float | None, threshold: float, before: bool) -> bool:

@@ -15,8 +15,9 @@ from dagster_sparkscale.names import (
     CLUSTER_TAG,
     OPERATION_TAG,
     OUTCOME_TAG,
+    READING_TAG,
     STREAM_TAG,
-    scoped,
+    is_autoscaler,
 )
 from dagster_sparkscale.private_dagster import (
     PARENT_RUN_ID_TAG,
@@ -56,15 +57,22 @@ class RecentOperations:
             now: seconds since the epoch.
         """
         since = now - SINCE if self._read_at is None else min(now, self._read_at) - AGAIN
-        for each in ended(instance, self.cluster_key, since):
-            known = self._by_stream.setdefault(each.stream, deque(maxlen=DECISIONS))
-            if each.run_id not in {one.run_id for one in known}:
-                known.append(each)
+        # Of most minutes there is no run at all, and to ask for that costs half.
+        if _any_run(instance, since):
+            for each in ended(instance, self.cluster_key, since):
+                known = self._by_stream.setdefault(each.stream, deque(maxlen=DECISIONS))
+                if each.run_id not in {one.run_id for one in known}:
+                    known.append(each)
         self._read_at = now
 
     def of(self, stream: str) -> Sequence[Operated]:
         """The last operations on a stream, in the order in which they ended."""
         return tuple(self._by_stream.get(stream, ()))
+
+
+def _any_run(instance: DagsterInstance, since: float) -> bool:
+    """Whether any run, of whatever job, has changed since then (seconds since the epoch)."""
+    return bool(instance.get_run_ids(dg.RunsFilter(updated_after=_utc(since)), limit=1))
 
 
 def ended(
@@ -81,14 +89,17 @@ def ended(
         dg.RunsFilter(
             statuses=list(_OVER),
             tags={CLUSTER_TAG: cluster_key, **of_stream},
-            updated_after=datetime.fromtimestamp(since, UTC),
+            updated_after=_utc(since),
         ),
         limit=MOST,
     )
-    sensor = scoped("autoscaler", cluster_key)
-    found = [each for record in records if (each := _operated(record, sensor)) is not None]
+    found = [each for record in records if (each := _operated(record, cluster_key)) is not None]
     # The newest come first, and those of one second stay in the order in which they were asked for.
     return sorted(reversed(found), key=lambda each: each.at)
+
+
+def _utc(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
 
 
 def news_of(operated: Iterable[Operated]) -> str:
@@ -102,15 +113,11 @@ def news_of(operated: Iterable[Operated]) -> str:
     return f"{shortened(f'{last.by}: {last.line}', NEWS)} (run {last.run_id[:8]})"
 
 
-def _operated(record: dg.RunRecord, autoscaler: str) -> Operated | None:
-    """What a run did, if it was an operation on one stream.
-
-    Args:
-        autoscaler: the sensor whose decisions are among the minutes.
-    """
+def _operated(record: dg.RunRecord, cluster_key: str) -> Operated | None:
+    """What a run did, if it was an operation on one stream that was to change something."""
     run = record.dagster_run
     stream, operation = run.tags.get(STREAM_TAG), run.tags.get(OPERATION_TAG)
-    if stream is None or operation is None:
+    if stream is None or operation is None or run.tags.get(READING_TAG) == "true":
         return None
     reason = reason_of(run.run_config)
     schedule, sensor = run.tags.get(SCHEDULE_NAME_TAG), run.tags.get(SENSOR_NAME_TAG)
@@ -122,7 +129,8 @@ def _operated(record: dg.RunRecord, autoscaler: str) -> Operated | None:
         by = f"schedule {schedule}" if schedule else f"sensor {sensor}"
     else:
         by = run.tags.get(BY_TAG, LAUNCHPAD)
-    decided = sensor in (None, autoscaler) and not repeats
+    # What the autoscaler has decided is among the minutes.
+    decided = (sensor is None or is_autoscaler(sensor, cluster_key)) and not repeats
     return Operated(
         at=record.end_time or record.update_timestamp.timestamp(),
         stream=stream,

@@ -5,6 +5,7 @@ decisions. Dagster's pages show Markdown in place below 1000 characters only, so
 below that, and says what it leaves out.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.markdown import ARROW, INLINE, clock, escaped, fitted, fitting, table
+from dagster_sparkscale.names import STREAM_TAG
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.quantities import DASH, counted
 from dagster_sparkscale.watch.fleet.behind import behind, in_a_cell
@@ -27,6 +29,12 @@ _URL = 120
 _REASON = 120
 _HOST = 100
 _WHO = 30
+
+_FROM_TO = re.compile("^[0-9]+( registered)? -> [0-9]+: ")
+"""How the reason of a scale decision begins."""
+
+_NOTHING = "nothing to do: "
+"""How the outcome of a run begins that found nothing left to do: it does not say of what."""
 
 AUTOSCALER, RECOVERY = "autoscaler", "recovery"
 """The parts of the sensor that decide."""
@@ -70,6 +78,22 @@ class Operated:
         came = f"{ending}: {self.outcome}" if self.failed and self.outcome else self.outcome
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.operation}: {came or ending}{why}"
+
+
+def came_to(decision: str, reason: str, run: Operated | None) -> str:
+    """A decision of the sensor, what came of it, and why, in a line.
+
+    Args:
+        run: what carried it out; None: it is not over, or is not known any more.
+    """
+    if run is None or not run.outcome:
+        return f"{decision}: {reason}"
+    if run.failed:
+        return f"{decision}, failed: {run.outcome}: {reason}"
+    if run.outcome.startswith(_NOTHING):
+        return f"{decision}, {run.outcome}: {reason}"
+    # What came of it says from how many executors to how many, and so does the reason.
+    return f"{run.outcome}: {_FROM_TO.sub('', reason)}"
 
 
 def sentence(row: Row, minimum: int) -> str:
@@ -149,7 +173,7 @@ def executors(registered: Sequence[Executor]) -> str:
     hosts = Counter(each.host for each in registered)
     busy, cores = Counter[str](), Counter[str]()
     for each in registered:
-        busy[each.host] += each.active_tasks
+        busy[each.host] += _running(each)
         cores[each.host] += each.cores
     lines = [
         f"|{count}|{_host(host)} |{busy[host]} of {cores[host]}|"
@@ -158,34 +182,44 @@ def executors(registered: Sequence[Executor]) -> str:
     return fitting("executors|host|tasks of cores", lines, "hosts")
 
 
-def happened(decided: Iterable[Decided], operated: Iterable[Operated], now: float) -> str:
-    """What was done to the stream, the newest first, by whom and why, with the runs.
+def happened(
+    stream: str, decided: Iterable[Decided], operated: Iterable[Operated], now: float
+) -> str:
+    """What was done to the stream, the newest first, by whom and why.
 
     Decisions other than to hold, and what people and schedules have asked for, failures included.
+    The head leads to all runs of the stream, and the time to the run, but for a decision that was
+    carried out: of those there are many, and each event that is stored would have all of them.
     """
     runs = {each.run_key: each for each in operated if each.run_key}
     lines: list[tuple[float, str, str, str]] = []
     for each in decided:
-        link = f"/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')}"
         who = RECOVERY if each.decision.startswith("restart") else AUTOSCALER
-        run, done = runs.get(each.run_key), each.decision
-        if run is not None and run.outcome:
-            # What came of it says what it was, unless it failed.
-            done = f"{done}, failed: {run.outcome}" if run.failed else run.outcome
-        lines.append((each.at, who, f"{done}: {each.reason}", link))
+        run = runs.get(each.run_key)
+        link = ""
+        if run is None:
+            link = _runs("dagster/run_key", each.run_key)
+        elif run.failed:
+            link = f"/runs/{run.run_id}"
+        lines.append((each.at, who, came_to(each.decision, each.reason, run), link))
     for run in operated:
         if not run.run_key:
             lines.append((run.at, run.by, run.line, f"/runs/{run.run_id}"))
     latest = sorted(lines, key=lambda line: -line[0])[:DECISIONS]
     return fitting(
-        "when\u00a0(UTC)|who|what and why|",
+        f"[runs, UTC]({_runs(STREAM_TAG, stream)})|who, what and why",
         [
-            f"|{clock(at, now)}|{fitted(who, _WHO)} "
-            f"|{fitted(what.replace('->', ARROW), _REASON)} |[run]({link})|"
+            f"|{f'[{clock(at, now)}]({link})' if link else clock(at, now)}|{fitted(who, _WHO)}: "
+            f"{fitted(what.replace('->', ARROW), _REASON)} |"
             for at, who, what, link in latest
         ],
         f"of the last {len(latest)}",
     )
+
+
+def _runs(tag: str, value: str) -> str:
+    """The address of Dagster's list of runs that have a tag."""
+    return f"/runs?q[0]=tag:{tag}={quote(value, safe=':')}"
 
 
 def _host(name: str) -> str:
@@ -194,4 +228,13 @@ def _host(name: str) -> str:
 
 def _tasks(executor: Executor) -> str:
     held = f", {counted(executor.receivers, 'receiver')}" if executor.receivers else ""
-    return f"{executor.active_tasks} of {executor.cores}{held}"
+    return f"{_running(executor)} of {executor.cores}{held}"
+
+
+def _running(executor: Executor) -> int:
+    """Tasks that run on it, no more than its cores.
+
+    Spark counts a task until its result is read, after another one has its core; and it keeps the
+    number that it last wrote until the executor's next task or heartbeat (AppStatusListener).
+    """
+    return min(executor.active_tasks, executor.cores)

@@ -165,7 +165,8 @@ class _Drawing:
         places = [each.number - kept[-1].number + count - 1 for each in kept]
         lanes, texts, silver = self._lanes(places, step)
         high = len(lanes) * _LANE
-        said = [f"The last {span_of_all}"]
+        # With times the picture says it itself.
+        said = [] if self.times else [f"The last {span_of_all}"]
         orange = ""
         for name, color, changed in (
             ("rescaled", "silver", [each.scaled and not each.restarted for each in kept]),
@@ -190,7 +191,8 @@ class _Drawing:
             f"fill='none' font-size='10'>{''.join(lanes)}<g fill='gray'>{''.join(texts)}</g></svg>"
         )
         source = svg.replace("<", "%3C").replace(">", "%3E")
-        return f"![](<data:image/svg+xml,{source}>)\n\n{'; '.join(said)}"
+        words = "; ".join(said)
+        return f"![](<data:image/svg+xml,{source}>)" + (f"\n\n{words}" if words else "")
 
     def _lanes(self, places: Sequence[int], step: int) -> tuple[list[str], list[str], str]:
         """The lines of what was measured, their names and numbers, and the line where R is 1."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.page.overview import AUTOSCALER, RECOVERY, Operated
+from dagster_sparkscale.watch.page.overview import AUTOSCALER, RECOVERY, Operated, came_to
 
 WATCHED = "seen"
 """The origin of what nobody has asked for, such as a failure."""
@@ -46,12 +46,8 @@ def _of_minutes(minutes: Sequence[Minute], runs: dict[str, Operated]) -> Iterato
         if each.decision is not None:
             who = RECOVERY if each.decision.startswith("restart") else AUTOSCALER
             run = runs.get(f"{each.epoch}:{each.at}")
-            came, of = "", ("", False)
-            if run is not None:
-                of = (run.run_id, run.failed)
-                if run.outcome:
-                    came = f", {'failed: ' if run.failed else ''}{run.outcome}"
-            yield Happened(each.at, who, f"{each.decision}{came}: {each.reason or ''}", *of)
+            of = ("", False) if run is None else (run.run_id, run.failed)
+            yield Happened(each.at, who, came_to(each.decision, each.reason or "", run), *of)
         before = each
 
 

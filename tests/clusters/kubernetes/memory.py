@@ -39,6 +39,8 @@ class Server:
         self.logs: dict[str, str] = {}
         self.calls: list[str] = []
         self._version = 0
+        self._rest: dict[str, list[Object]] = {}
+        """What is left of lists of which a page was asked for, by the token to go on with."""
 
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Object | None
@@ -65,6 +67,10 @@ class Server:
         self.silent.add(pod)
         self.objects["pods", pod]["status"]["phase"] = "Running"
         self.objects["pods", pod]["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+
+    def forgets(self) -> None:
+        """Nothing is known any more of lists that were begun."""
+        self._rest.clear()
 
     def nodes_act(self) -> None:
         """Pods that are deleted go, and those start that have all that they mount."""
@@ -119,7 +125,7 @@ class Server:
             return 201, {"status": {"allowed": True}}
         if path in ("/api/v1/nodes", "/api/v1/pods"):
             listed = self.nodes if path.endswith("nodes") else self._found("pods", {})
-            return 200, {"items": listed}
+            return self._page(listed, query)
         root, _, rest = path.partition("/namespaces/")
         namespace, kind, name, part = [*map(unquote, rest.split("/")), "", "", ""][:4]
         if namespace != NAMESPACE:
@@ -134,7 +140,8 @@ class Server:
             if method == "DELETE":
                 for each in found:
                     self._remove(kind, each["metadata"]["name"], body)
-            return 200, {"items": found}
+                return 200, {"items": found}
+            return self._page(found, query)
         there = self.objects.get(key)
         if there is None:
             return _status(404, "NotFound", f'{kind} "{name}" not found')
@@ -142,6 +149,19 @@ class Server:
             lines = self.logs.get(name, "").splitlines()[-int(query["tailLines"]) :]
             return 200, "\n".join(lines).encode()
         return self._on_one(method, key, there, body)
+
+    def _page(self, found: list[Object], query: Mapping[str, str]) -> tuple[int, Object]:
+        """A page of a list, which is of the moment when its first one was asked for."""
+        if (token := query.get("continue")) is not None:
+            if token not in self._rest:
+                return _status(410, "Expired", "The provided continue parameter is too old")
+            found = self._rest.pop(token)
+        most = int(query.get("limit") or len(found))
+        if len(found) <= most:
+            return 200, {"items": found, "metadata": {}}
+        token = f"from {found[most]['metadata']['name']}"
+        self._rest[token] = copy.deepcopy(found[most:])
+        return 200, {"items": found[:most], "metadata": {"continue": token}}
 
     def _create(
         self, kind: str, body: Object, query: Mapping[str, str]

@@ -36,6 +36,8 @@ class Server(ThreadingHTTPServer):
         self.knows: str | None = None
         """The token that is known; None: any, and none."""
         """How many of the next requests get no answer."""
+        self.put_off: list[str | None] = []
+        """Retry-After of the next answers, each of which is 429."""
 
     def says(self, code: int, reason: str = "", message: str = "") -> None:
         status = {"kind": "Status", "reason": reason, "message": message}
@@ -59,6 +61,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.knows and known_by != f"Bearer {self.server.knows}":
             self.send_response(401)
             self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.server.put_off:
+            after = self.server.put_off.pop(0)
+            self.send_response(429)
+            self.send_header("Content-Length", "0")
+            if after is not None:
+                self.send_header("Retry-After", after)
             self.end_headers()
             return
         self.send_response(self.server.code)
@@ -110,6 +120,37 @@ def test_an_api_server_in_trouble_tells_nothing(server, api, code):
     server.says(code, "", "etcd is slow")
     with pytest.raises(Unreachable, match="can't do it now: etcd is slow"):
         api.get("pods", "a")
+
+
+def test_a_page_that_is_put_off_is_asked_for_again(server, api):
+    server.answer = b'{"items": [{"n": 1}]}'
+    server.put_off = ["0", "1"]
+    assert api.find("pods") == [{"n": 1}]
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("put_off", "asked"),
+    [
+        (["0"] * 9, 1 + api_module.PUT_OFF),
+        ([None], 1),
+        (["60"], 1),
+        (["Thu, 26 Nov 2026 12:00:00 GMT"], 1),
+        (["-1"], 1),
+    ],
+)
+def test_one_that_is_put_off_for_long_is_not(server, api, put_off, asked):
+    server.put_off = put_off
+    with pytest.raises(Unreachable, match="can't do it now: HTTP status 429"):
+        api.find("pods")
+    assert len(server.asked) == asked
+
+
+def test_what_may_change_something_is_never_asked_for_again(server, api):
+    server.put_off = ["0"] * 3
+    with pytest.raises(Unreachable, match="429"):
+        api.create("pods", {})
+    assert len(server.asked) == 1
 
 
 def test_a_token_that_has_run_out_tells_nothing(server, api):

@@ -21,6 +21,7 @@ from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.steering import Steered
 from dagster_sparkscale.clusters.requests import newest_now
 from tests import clocks
 from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object
@@ -234,6 +235,9 @@ def test_its_agent_is_that_of_the_driver_that_is_named(
         assert (agent.connect is not None) is forwards
 
 
+PINNED = Steered("somebody", "a test", 1.0, 2.0)
+
+
 def test_who_waits_for_something_asks_the_api_server_seldom(
     world: World, cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,19 +246,37 @@ def test_who_waits_for_something_asks_the_api_server_seldom(
     clocks.replace(monkeypatch, "monotonic", lambda: clock[0])
     driver = submit(cluster, CLICKS)
     world.server.calls.clear()
-    for _ in range(60):  # half a minute, twice a second, as operations do
+    for _ in range(120):  # a minute, twice a second, as operations do
         assert newest_now(cluster, driver) == newest(MemoryKubernetes.of(world), "clicks")
         cluster.agent(driver)
         clock[0] += 0.5
-    asked = len(world.server.calls) - 60 * 2  # those of the other one
-    assert asked <= 2 * 30 / 2 + 2 * 30 / 10
+    asked = len(world.server.calls) - 120 * 2  # those of the other one
+    assert asked <= 60 / 2
     # Of a later driver nothing of this one's is told.
     token = cluster.agent(driver).token
     world.server.ends(NAME)
-    clock[0] += PodDriver.EVERY
+    clock[0] += KubernetesCluster.FOLLOW
     later = submit(cluster, CLICKS)
     assert newest_now(cluster, later) == newest(cluster, "clicks")
     assert cluster.agent(later).token != token
+
+
+def test_a_lease_is_renewed_by_one_call(world: World, cluster: MemoryKubernetes) -> None:
+    with cluster.lease("clicks", "restart") as lease:
+        world.server.calls.clear()
+        for _ in range(3):
+            lease.renew()
+        lease.write(replace(lease.record, desired="stopped"))
+        put = f"PUT configmaps/{names.of_record('clicks')}"
+        assert world.server.calls == [put] * 4
+        # Where somebody has steered the stream meanwhile, it is looked at again.
+        leases.steer(
+            MemoryKubernetes.of(world).store(), "clicks", lambda found: {**found, "pin": PINNED}
+        )
+        world.server.calls.clear()
+        lease.renew()
+        assert world.server.calls[0] == put and world.server.calls[-1] == put
+        assert lease.record.steering == {"pin": PINNED}
 
 
 def test_who_waits_for_a_lease_asks_the_api_server_seldom(
@@ -301,7 +323,7 @@ def test_the_capacity_is_that_of_the_nodes_that_take_its_pods(
 
 def test_a_capacity_that_may_not_be_looked_at_is_not_known(world: World) -> None:
     class Denied(Client):
-        def nodes(self) -> list[Object]:
+        def nodes(self, keep: Any) -> list[Any]:
             raise Refused("you may not", 403, "Forbidden")
 
     assert MemoryKubernetes.of(world, Denied(world.server)).capacity() is None

@@ -40,6 +40,12 @@ class Nothing:
     def find(self, kind: str, **query: str) -> list[Any]:
         return []
 
+    def path(self, kind: str) -> str:
+        return kind
+
+    def listed(self, path: str, keep: Any, **query: str) -> list[Any]:
+        return []
+
     def create(self, kind: str, manifest: Any) -> Any:
         assert self.refuses
         raise self.refuses

@@ -57,11 +57,11 @@ def test_one_whose_name_kubernetes_or_we_can_not_take_is_refused(tmp_path, name)
 
 def test_one_that_is_too_large_is_refused(tmp_path):
     file = tmp_path / "large.py"
-    file.write_bytes(b"#" * 700_001)
-    with pytest.raises(ClusterError, match=r"700001 bytes are too many .*at most 700000.*local:"):
+    file.write_bytes(b"#" * 600_001)
+    with pytest.raises(ClusterError, match=r"600001 bytes are too many .*at most 600000.*local:"):
         program_of(stream("clicks", program=str(file)))
-    file.write_bytes(b"#" * 700_000)
-    assert len(program_of(stream("clicks", program=str(file))).content) == 700_000
+    file.write_bytes(b"#" * 600_000)
+    assert len(program_of(stream("clicks", program=str(file))).content) == 600_000
 
 
 def test_a_program_is_fetched_as_it_is(tmp_path):

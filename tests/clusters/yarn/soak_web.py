@@ -7,6 +7,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.yarn.snapshot import take_snapshot
 from dev.yarn.rig import Rig
 from tests.clusters.running import newest, see_to, stop, stream, submit
 from tests.clusters.yarn.cluster_mode import cluster_on
@@ -34,8 +35,8 @@ def test_a_driver_is_found_its_log_read_and_its_end_believed(rig: Rig, tmp_path:
     assert driver.ui_url == f"{address.proxy}/proxy/{driver.app_id}/"
     assert wait_for("its log", lambda: cluster.logs(driver))
     assert cluster.capacity() is not None
-    listed = cluster.snapshot()._manager().listed
-    assert [each.id for each in listed] == [driver.app_id]
+    listed = take_snapshot(cluster._manager(), "SPARK").listed
+    assert {each.id for found in listed.values() for each in found} == {driver.app_id}
     # A proxy that is down keeps nobody from a driver that is known.
     rig.kill_proxy()
     assert newest(cluster, "clicks").state is DriverState.RUNNING

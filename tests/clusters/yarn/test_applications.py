@@ -240,3 +240,10 @@ def test_the_room_is_that_of_nodes_that_run() -> None:
 def test_what_is_no_list_of_nodes_is_an_error(content: Any) -> None:
     with pytest.raises(ValueError, match="no list of nodes"):
         applications.room(content)
+
+
+def test_the_last_of_those_that_have_ended_is_the_one_with_the_highest_number() -> None:
+    ids = [f"application_1795397451890_{number:04}" for number in (9998, 10000, 9999)]
+    apps = [app(id=each, state="KILLED", applicationTags="t") for each in ids]
+    found = newest(apps, "t")
+    assert found is not None and found.id.endswith("_10000")

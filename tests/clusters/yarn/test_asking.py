@@ -1,5 +1,6 @@
 """Asking ResourceManagers, some of which stand by, are down, or are something else."""
 
+import errno
 import json
 import re
 import threading
@@ -10,10 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import unquote
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn.application_fate import Yarn
 from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
@@ -25,6 +29,7 @@ from dagster_sparkscale.clusters.yarn.resource_manager import (
     log,
     runs,
 )
+from dagster_sparkscale.clusters.yarn.snapshot import ONE_BY_ONE, TOGETHER, take_snapshot
 from dagster_sparkscale.declare.declaration import DeclarationError
 from tests.clusters.answering import Agent, drips
 from tests.clusters.running import PROGRAMS, SECRET, stream, submit
@@ -108,7 +113,7 @@ def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
         assert manager.tagged("a tag") == []
         manager.kill("application_1_1")
     assert asked == [
-        "GET /ws/v1/cluster/apps?applicationTags=a+tag&user.name=me",
+        "GET /ws/v1/cluster/apps?applicationTags=a+tag&deSelects=resourceRequests&user.name=me",
         'PUT /ws/v1/cluster/apps/application_1_1/state?user.name=me {"state": "KILLED"}',
     ]
 
@@ -195,22 +200,94 @@ def told(tag: str, state: str = "RUNNING") -> dict[str, Any]:
 def test_at_a_glance_those_that_live_are_had_by_one_question() -> None:
     alive = {"apps": {"app": [told("a"), told("b")]}}
     with answering(200, alive) as (url, asked):
-        snapshot = ResourceManager((url,), ME).snapshot()
+        snapshot = take_snapshot(ResourceManager((url,), ME), "SPARK")
         assert [snapshot.tagged(tag)[0].id for tag in "ab"] == ["application_a", "application_b"]
         assert len(asked) == 1 and "user=me" in asked[0] and "RUNNING" in asked[0]
-        assert "FAILED" not in asked[0]
+        assert "applicationTypes=SPARK" in asked[0] and "FAILED" not in asked[0]
         # It may have ended, be another user's, or have been started since.
         assert snapshot.tagged("c") == []
-        assert asked[1:] == ["GET /ws/v1/cluster/apps?applicationTags=c&user.name=me"]
+        (alone,) = asked[1:]
+        assert alone.startswith("GET /ws/v1/cluster/apps?applicationTags=c&")
 
 
 def test_at_a_glance_nobody_who_did_not_answer_is_asked_for_each_again() -> None:
     with answering(500) as (url, asked):
-        snapshot = ResourceManager((url,), ME).snapshot()
+        snapshot = take_snapshot(ResourceManager((url,), ME), "SPARK")
         for tag in "ab":
             with pytest.raises(Unanswered, match="HTTP 500"):
                 snapshot.tagged(tag)
+            with pytest.raises(Unanswered, match="HTTP 500"):
+                snapshot.last_report("n1:8042")
     assert len(asked) == 1
+
+
+def test_where_yarn_has_forgotten_a_thousand_drivers_it_is_not_asked_for_each() -> None:
+    tags = [f"sparkscale-{number:016x}-1" for number in range(1000)]
+    remembered = {"id": "application_2_1", "state": "FAILED", "applicationTags": tags[-1]}
+    told_tags = []
+
+    def all_tags() -> list[str]:
+        told_tags.append(len(tags))
+        return tags
+
+    with answering(200, {"apps": {"app": [remembered]}}) as (url, asked):
+        snapshot = take_snapshot(ResourceManager((url,), ME), "SPARK", all_tags)
+        assert dict(snapshot.listed) == {tags[-1]: snapshot.listed[tags[-1]]}
+        found = {tag: [each.id for each in snapshot.tagged(tag)] for tag in tags}
+        assert found == {tag: [] for tag in tags[:-1]} | {tags[-1]: ["application_2_1"]}
+        together = -(-(len(tags) - 1) // TOGETHER)
+        assert len(asked) == 1 + ONE_BY_ONE + together
+        assert max(map(len, asked)) < 4096, "proxies take 8 KB"
+        # Submitted since: not among all that was asked for.
+        assert snapshot.tagged("sparkscale-new-1") == []
+        assert len(asked) == 2 + ONE_BY_ONE + together
+    assert told_tags == [1000]
+
+
+def test_who_fails_to_tell_of_a_thousand_drivers_is_not_asked_for_each() -> None:
+    with answering(200, {"apps": {"app": []}}) as (url, _):
+        snapshot = take_snapshot(ResourceManager((url,), ME), "SPARK", lambda: map(str, range(999)))
+    for number in range(100):
+        with pytest.raises(Unanswered, match="refused"):
+            snapshot.tagged(str(number))
+    # No more than what is asked for alone, and that once.
+    assert isinstance(snapshot._later["together"], Unanswered)
+
+
+def test_a_folder_that_can_not_be_read_keeps_no_other_driver_from_being_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a state folder whose server has been set up anew."""
+    store, tags = FolderStore(tmp_path), []
+    for number in range(3):
+        record = replace(Record.new(f"{number:016x}"), revision=1, epoch=1)
+        store.swap(f"s{number}", record)
+        tags.append(f"sparkscale-{number:016x}-1")
+    stale, exists = store.folder("s1").submission(1).ended, Path.exists
+
+    def looked_for(path: Path) -> bool:
+        if path == stale:
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", looked_for)
+    with answering(200, {"apps": {"app": []}}) as (url, asked):
+        cluster = YarnCluster(
+            resource_managers=[url], hadoop_conf_dir=str(tmp_path), state_dir=str(tmp_path)
+        )
+        manager = cluster.snapshot()._manager()
+        for number in range(ONE_BY_ONE):
+            assert manager.tagged(f"other-{number}") == []
+        assert [manager.tagged(tag) for tag in tags] == [[]] * 3
+    assert ",".join((tags[0], tags[2])) in unquote(asked[1 + ONE_BY_ONE])
+
+
+def test_nodes_are_listed_once_in_a_glance() -> None:
+    node = {"nodeHTTPAddress": "n1:8042", "state": "RUNNING", "lastHealthUpdate": 7}
+    with answering(200, {"apps": None, "nodes": {"node": [node]}}) as (url, asked):
+        snapshot = take_snapshot(ResourceManager((url,), ME), "SPARK")
+        assert [snapshot.last_report("n1:8042") for _ in range(50)] == [7] * 50
+    assert len(asked) == 2
 
 
 APP = Application(

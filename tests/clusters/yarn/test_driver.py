@@ -220,6 +220,30 @@ def test_a_look_reads_gathered_logs_seldom_and_one_at_a_time(
         assert lost.log(10) == "" and len(read) == 2  # who asks for it has it looked for
 
 
+def test_at_a_glance_a_log_that_was_not_there_is_not_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tick shows the log of each stream that has failed."""
+    read: list[str] = []
+    monkeypatch.setattr(aggregated, "log", lambda app, *_: read.append(app.id))
+    ended = ENDED | {"startedTime": 1, "finishedTime": 2, "amContainerLogs": ""}
+    with answering(200, {"apps": {"app": [ended]}}) as (url, asked):
+        killed = driver(tmp_path, url)
+        killed.files.create()
+        cluster = YarnCluster(
+            resource_managers=[url],
+            hadoop_conf_dir=str(tmp_path),
+            state_dir=str(tmp_path / "state"),
+            user="me",
+        )
+        found = killed.describe()
+        assert found.state is DriverState.FAILED and killed.files.ended.exists()
+        snapshot = cluster.snapshot()
+        asked.clear()
+        assert snapshot.logs(found) == "" and asked == [] and read == []
+        assert cluster.logs(found) == "" and len(asked) == 1 and len(read) == 1
+
+
 def test_what_yarn_has_taken_is_never_taken_for_what_was_never_submitted(tmp_path: Path) -> None:
     with answering(200, NOTHING) as (url, _):
         forgotten = driver(tmp_path, url)

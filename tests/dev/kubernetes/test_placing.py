@@ -91,3 +91,39 @@ def test_a_taint_is_tolerated(toleration: dict[str, str], goes: bool) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     found, _ = place(pod(tolerations=[toleration]), [node("a", taints=[taint])], [])
     assert (found == "a") is goes
+
+
+def affinity(**how: Any) -> dict[str, Any]:
+    to_begin = "DuringSchedulingIgnoredDuringExecution"
+    return {"nodeAffinity": {f"{name}{to_begin}": each for name, each in how.items()}}
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "goes"),
+    [
+        ("In", ["true"], "spot"),
+        ("NotIn", ["true"], "steady"),
+        ("Exists", None, "spot"),
+        ("DoesNotExist", None, "steady"),
+    ],
+)
+def test_a_required_affinity_must_be_met(
+    operator: str, values: list[str] | None, goes: str
+) -> None:
+    nodes = [node("spot", {"spot": "true"}), node("steady")]
+    term = {"matchExpressions": [{"key": "spot", "operator": operator, "values": values}]}
+    its = affinity(required={"nodeSelectorTerms": [term]})
+    assert place(pod(affinity=its), nodes, []) == (goes, "")
+    others = [each for each in nodes if each["metadata"]["name"] != goes]
+    assert place(pod(affinity=its), others, []) == (
+        None,
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+    )
+
+
+def test_a_preferred_affinity_goes_before_room_and_is_given_up_where_there_is_none() -> None:
+    nodes = [node("spot", {"spot": "true"}), node("steady")]
+    term = {"matchExpressions": [{"key": "spot", "operator": "In", "values": ["true"]}]}
+    its = affinity(preferred=[{"weight": 100, "preference": term}])
+    assert place(pod(affinity=its), nodes, [pod("500m", on="spot")]) == ("spot", "")
+    assert place(pod(affinity=its), nodes, [pod("2", on="spot")]) == ("steady", "")

@@ -2,8 +2,12 @@
 
 import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from dev.kubernetes.prepare import rewrite
+from dev.kubernetes.volumes import Missing, Sources
 
 
 def test_who_reads_a_file_that_is_rewritten_finds_one_of_both(tmp_path: Path) -> None:
@@ -26,3 +30,33 @@ def test_who_reads_a_file_that_is_rewritten_finds_one_of_both(tmp_path: Path) ->
         writing.join()
     assert read == {few}
     assert file.read_text() == few
+
+
+class Held:
+    """An API server with these objects, by path."""
+
+    def __init__(self, **objects: Any) -> None:
+        self._objects = {path.replace("__", "/"): each for path, each in objects.items()}
+
+    def get(self, path: str) -> Any:
+        return self._objects.get(path.removeprefix("/api/v1/"))
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (None, 'persistentvolumeclaim "c" not found'),
+        ({"spec": {}, "status": {"phase": "Pending"}}, 'persistentvolumeclaim "c" is not bound'),
+    ],
+)
+def test_a_volume_that_is_not_there_yet_is_missing(claim: Any, said: str) -> None:
+    api: Any = Held(namespaces__s__persistentvolumeclaims__c=claim)
+    with pytest.raises(Missing, match=said):
+        Sources(api, {"metadata": {"namespace": "s"}}, "").claimed("c")
+
+
+def test_a_claim_is_the_folder_of_its_volume() -> None:
+    claim = {"spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}
+    volume = {"spec": {"hostPath": {"path": "/data"}}}
+    api: Any = Held(namespaces__s__persistentvolumeclaims__c=claim, persistentvolumes__v=volume)
+    assert Sources(api, {"metadata": {"namespace": "s"}}, "").claimed("c") == Path("/data")

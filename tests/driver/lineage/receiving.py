@@ -54,6 +54,8 @@ class LineageServer(ThreadingHTTPServer):
         self.hangs = threading.Event()
         """Cleared, it answers nobody until it is set."""
         self.hangs.set()
+        self.drips = False
+        """Whether it answers byte by byte, until `hangs` is set: for longer than anybody waits."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -71,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked += 1
+        if self.server.drips:
+            self._drip()
         self.server.hangs.wait(120)
         if self.server.answer < 300:
             try:
@@ -85,6 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Location", self.server.location)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def _drip(self) -> None:
+        self.wfile.write(b"HTTP/1.1 201 Created\r\nX: ")
+        while not self.server.hangs.wait(0.01):
+            self.wfile.write(b"y")
 
     def log_message(self, *args: object) -> None:
         pass

@@ -1,5 +1,7 @@
 """Datasets have the names that OpenLineage's conventions give them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +26,14 @@ from dagster_sparkscale.driver.lineage.datasets import Dataset, of_path, read_fr
         ("/", ("file", "/")),
         ("dbfs:/mnt/in", ("dbfs", "/mnt/in")),
         ("s3a://key:secret@lake/in", ("s3://lake", "in")),
+        (
+            "abfss://user:secret@acc.dfs.core.windows.net/a",
+            ("abfss://acc.dfs.core.windows.net", "a"),
+        ),
+        ("hdfs://user:secret@nn:8020/data/in", ("hdfs://nn:8020", "/data/in")),
         ("/data/in/dt=*/*.json", ("file", "/data/in")),
         ("s3a://lake/{a,b}/c", ("s3://lake", "/")),
+        ("s3a://lake/of/ana@example.com", ("s3://lake", "of/ana@example.com")),
     ],
 )
 def test_a_path_is_a_dataset_of_its_store(path: str, named: tuple[str, str]):
@@ -48,6 +56,14 @@ def test_a_path_without_a_scheme_is_on_the_default_file_system():
         (
             {"Kafka.Bootstrap.Servers": "SASL_SSL://b:9093", "assign": '{"clicks": [0, 1]}'},
             [("kafka://b:9093", "clicks")],
+        ),
+        (
+            {"kafka.bootstrap.servers": "user:secret@b:9092,c:9092", "subscribe": "clicks"},
+            [("kafka://b:9092", "clicks")],
+        ),
+        (
+            {"kafka.bootstrap.servers": "[::1]:9092", "subscribe": "c"},
+            [("kafka://[::1]:9092", "c")],
         ),
         ({"kafka.bootstrap.servers": "b:9092", "subscribePattern": "cl.*"}, []),
         ({"kafka.bootstrap.servers": "b:9092", "assign": "{"}, []),
@@ -92,6 +108,34 @@ def test_files_are_known_by_the_name_of_a_class_too():
     format = "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"
     assert read_from(format, {"path": "/in"}) == (("file", "/in"),)
     assert read_from("rate", {"path": "/in"}) == ()
+
+
+@given(
+    st.sampled_from(["s3a", "gs", "abfss", "wasbs", "hdfs", "http", "dbfs", "SASL_SSL", ""]),
+    st.text(max_size=5).filter(lambda text: "/" not in text),
+    st.sampled_from(["sec", "9"]),
+    st.sampled_from(["", "/", ",", "@", ":", "%2F"]),
+    st.sampled_from(["place", "acc.example:9092", ""]),
+)
+def test_no_password_gets_into_a_name(scheme: str, user: str, begin: str, within: str, host: str):
+    url = f"{scheme}://{user}:{begin}{within}ret@{host}/in"
+    options = {
+        "path": url,
+        "kafka.bootstrap.servers": url.removeprefix("://"),
+        "subscribe": "clicks",
+        "streamName": "clicks",
+        "endpointUrl": url,
+    }
+    found = [
+        *(
+            each
+            for kind in ("json", "kafka", "kinesis-direct")
+            for each in read_from(kind, options)
+        ),
+        *read_from("json", {"path": "/in"}, url),
+    ]
+    for namespace, name in found:
+        assert not re.search("sec|:9$|ret", f"{namespace}\n{name}", re.MULTILINE)
 
 
 TEXTS = st.text(max_size=40)

@@ -17,7 +17,7 @@ from tests.driver.lineage.receiving import LineageServer, receiving
 from tests.driver.running import EPOCH, Driver, end_report, local_driver
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 KEY = "key-5e1c-nobody-may-see"
 RUN = run_id("tested-record", EPOCH)
@@ -72,6 +72,7 @@ def test_a_driver_is_a_run_from_its_start_to_its_end(tmp_path: Path):
         assert KEY not in driver.log()
 
 
+@pytest.mark.clusters
 def test_a_driver_that_dies_tells_of_what(tmp_path: Path):
     with receiving() as server, started(server, tmp_path, "raises") as driver:
         assert driver.exit_code() == 1
@@ -82,12 +83,13 @@ def test_a_driver_that_dies_tells_of_what(tmp_path: Path):
         assert end_report(driver).lineage == LineageEnd("FAIL", told=True)
 
 
+@pytest.mark.clusters
 @pytest.mark.parametrize(
     "fault",
     [
         "hangs",
-        pytest.param("down", marks=pytest.mark.clusters),
-        pytest.param("answers 500", marks=pytest.mark.clusters),
+        "down",
+        "answers 500",
     ],
 )
 def test_a_server_that_takes_nothing_harms_no_driver(tmp_path: Path, fault: str):
@@ -106,6 +108,7 @@ def test_a_server_that_takes_nothing_harms_no_driver(tmp_path: Path, fault: str)
             assert server.events == []
 
 
+@pytest.mark.clusters
 def test_a_driver_that_is_killed_leaves_its_end_to_be_told(tmp_path: Path):
     with receiving() as server, started(server, tmp_path, "runs") as driver:
         wait_for("START", lambda: server.events, 120, about=driver.log)

@@ -1,12 +1,16 @@
 """The driver's teller against a real server, which may be down, refuse, hang or send elsewhere."""
 
+import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dagster_sparkscale.driver.lineage import post as post_module
 from dagster_sparkscale.driver.lineage import telling
 from dagster_sparkscale.driver.lineage.datasets import Dataset
 from dagster_sparkscale.driver.lineage.events import run_id
@@ -120,6 +124,60 @@ def test_an_end_that_nobody_takes_is_not_told_and_keeps_nobody(fault: str):
         if fault == "down":
             server.server_close()
         assert told(server).end("FAIL", 2000.0, None, 0.2) is False
+
+
+def test_a_server_that_answers_byte_by_byte_has_its_time_for_all_of_them():
+    with receiving() as server:
+        server.drips = True
+        server.hangs.clear()
+        with pytest.raises(NotTaken, match=r"timed out|took too long"):
+            post(plan(server), _event(), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"what is this?\r\n\r\n", "what is this?"),
+        (b"HTTP/1.1 503 " + 200 * b"no " + b"\r\n\r\n", f"answered 503 {'no ' * 66}no"),
+        (b"HTTP/1.1 200 " + b"x" * 2**17, "the answer is too large"),
+        (b"y" * 9000 + b"\r\n", "y" * 200),
+    ],
+)
+def test_whatever_a_server_answers_is_told_in_a_line(answer: bytes, said: str):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def speak() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        threading.Thread(target=speak, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(NotTaken) as error:
+            post(LineagePlan(url, "prod", "orders"), _event(), HANGS)
+    assert str(error.value).removeprefix(url).removeprefix(":").strip() == said
+
+
+def test_a_handshake_has_the_time_that_connecting_has_left(monkeypatch: pytest.MonkeyPatch):
+    """A proxy may take long to connect."""
+    now, left = [100.0], []
+    monkeypatch.setattr(post_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with socket.socket() as ours:
+
+        def connected(*_: object) -> socket.socket:
+            now[0] += 4
+            return ours
+
+        def wrapped(sock: socket.socket, **_: object) -> socket.socket:
+            left.append(sock.gettimeout())
+            return sock
+
+        connection = post_module._SecureConnection("marquez", timeout=5)
+        monkeypatch.setattr(connection, "_create_connection", connected)
+        monkeypatch.setattr(connection, "_context", SimpleNamespace(wrap_socket=wrapped))
+        connection.connect()
+    assert left == [pytest.approx(1)]
 
 
 def test_the_key_goes_to_the_server_alone(

@@ -19,6 +19,8 @@ def work(moment: Any, batch: Any) -> None:
 
 context = SparkContext(appName="flooded")
 streaming = StreamingContext(context, 1)
+if context.getConf().get("spark.streaming.receiver.writeAheadLog.enable", "false") == "true":
+    streaming.checkpoint(f"{folder}/checkpoint")
 streams = [streaming.socketTextStream("127.0.0.1", port) for _ in range(receivers)]
 streaming.union(*streams).foreachRDD(work)
 streaming.start()

@@ -42,7 +42,8 @@ doomed = (
     .start()
 )
 good = (
-    spark.readStream.text(f"{folder}/in")
+    spark.readStream.option("maxFilesPerTrigger", 3)
+    .text(f"{folder}/in")
     .writeStream.queryName("good")
     .foreachBatch(work)
     .option("checkpointLocation", f"{folder}/checkpoint")

@@ -6,12 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from dagster_sparkscale.driver.state import layout
-from dev.hdfs.rig import Address
 from tests.conftest import PROGRAMS
 
 PROGRAM = PROGRAMS / "counting.py"
-CHECKPOINTS = "/checkpoints"
-"""On HDFS."""
 
 
 class Counting:
@@ -59,7 +56,11 @@ class Counting:
 
     def files(self) -> dict[str, bytes]:
         """All of its checkpoint that a change may touch."""
-        return {name: content for name, content in self._content().items() if layout.belongs(name)}
+        return {
+            name: content
+            for name, content in self._content().items()
+            if name.split("/")[0] in layout.TOUCHED
+        }
 
     def _content(self) -> dict[str, bytes]:
         return {
@@ -67,14 +68,3 @@ class Counting:
             for each in self.checkpoint.rglob("*")
             if each.is_file()
         }
-
-
-class CountingOnHdfs(Counting):
-    """One whose checkpoint is on HDFS."""
-
-    def __init__(self, folder: Path, name: str, hdfs: Address) -> None:
-        super().__init__(folder, name)
-        self._hdfs, self._name = hdfs, name
-
-    def _content(self) -> dict[str, bytes]:
-        return self._hdfs.content(f"{CHECKPOINTS}/{self._name}")

@@ -1,7 +1,10 @@
 """A checkpoint on this disk, without Hadoop, and the log of its query's file sink: a driver can die
 between any two steps."""
 
-from collections.abc import Mapping
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dagster_sparkscale.driver.state import layout
@@ -20,7 +23,7 @@ class Disk:
 
     def __init__(self, root: Path, lives: int | None = None) -> None:
         self._root, self.path, self.name = root, str(root), root.name
-        self.escaped = None
+        self.escaped = self.local = None
         self.lives = lives
 
     def _change(self) -> None:
@@ -64,6 +67,10 @@ class Disk:
     def delete(self, name: str) -> None:
         self._change()
         (self._root / name).unlink(missing_ok=True)
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.delete(name)
 
     def delete_empty(self, folder: str) -> None:
         self._change()
@@ -128,3 +135,12 @@ def content(root: Path) -> dict[str, bytes]:
         for each in root.rglob("*")
         if each.is_file() and layout.OURS not in each.parts
     }
+
+
+def snapshot(*parts: str) -> bytes:
+    """One of a state store, which tells the names of its parts."""
+    made = io.BytesIO()
+    named = [{"localFileName": "1.sst", "dfsSstFileName": part, "sizeBytes": 4} for part in parts]
+    with zipfile.ZipFile(made, "w") as files:
+        files.writestr("metadata", "v1\n" + json.dumps({"sstFiles": named, "numKeys": 1}))
+    return made.getvalue()

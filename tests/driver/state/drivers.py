@@ -2,27 +2,21 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
-from dagster_sparkscale.driver.state import hook, layout
+import requests
+
+from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
 from dagster_sparkscale.observe.status import Status
-from dev.hdfs.rig import Address
-from tests.driver.running import Driver, Start
-from tests.driver.state.counted import CHECKPOINTS, PROGRAM, Counting, CountingOnHdfs
+from tests.driver.running import EPOCH, TOKEN, Driver, Start
+from tests.driver.state.counted import PROGRAM, Counting
 from tests.waiting import HANGS, wait_for
 
 GROUPS = 16
-AS_ON_HDFS = {
-    # Spark's own choice; tests take a faster one for local folders (`tests/short_lives.py`).
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing"
-        ".FileContextBasedCheckpointFileManager"
-    ),
-    "spark.hadoop.dfs.replication": "1",
-}
 BEGIN = 4
 
 
@@ -31,7 +25,6 @@ class Drivers:
 
     Args:
         start: on a cluster, or without executors.
-        hdfs: where their checkpoints are; None: in `data` too.
         settings: of Spark, that all of them have.
     """
 
@@ -40,18 +33,14 @@ class Drivers:
         start: Start,
         folder: Path,
         *names: str,
-        hdfs: Address | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._start, self._folder, self._started = start, folder, 0
         self._names = names or ("counts",)
         self.data = folder / "data"
         self._settings = dict(settings or {})
-        if hdfs:
-            self._settings |= {hook.CHECKPOINTS: hdfs.url + CHECKPOINTS, **AS_ON_HDFS}
         self.queries: dict[str, Counting] = {
-            name: CountingOnHdfs(self.data, name, hdfs) if hdfs else Counting(self.data, name)
-            for name in self._names
+            name: Counting(self.data, name) for name in self._names
         }
         self.counting = next(iter(self.queries.values()))
 
@@ -92,14 +81,19 @@ class Drivers:
             yield driver
 
     def count(self, driver: Driver, *names: str) -> Status:
-        """Have new lines counted, right with all that were before."""
-        for name in names or self._names:
+        """Have new lines counted, right with all that were before, in a batch that is done."""
+        names = names or self._names
+        for name in names:
             self.queries[name].feed()
             wait_for(
                 f"{name} to be counted",
                 lambda name=name: self.queries[name].right,
                 about=lambda: driver.log()[-6000:],
             )
+        driver.wait(
+            lambda s: {each.name for each in s.queries if not each.cold}.issuperset(names),
+            "their batches to be done",
+        )
         return driver.status()
 
     def end(self, driver: Driver) -> None:
@@ -111,6 +105,37 @@ class Drivers:
         with self.started(plan, hold_at=step) as driver:
             driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == step, step)
             driver.kill()
+
+    def killed_in_place_at(
+        self, step: str, plan: StatePlan, beside: Mapping[str, object] | None = None
+    ) -> None:
+        """A driver that runs, is asked for a change in place, or beside the stream, and is killed
+        when it begins that step of it."""
+        with self.started(hold_at=step) as driver:
+            self.count(driver)
+            answer = ask(driver, plan, beside=beside)
+            assert answer.status_code == 200, answer.text
+            driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == step, step)
+            driver.kill()
+
+
+BESIDE: Mapping[str, object] = {"rows": 0, "replay": True, "within": 300.0, "busiest": 1000.0}
+"""Asks for a change beside the stream, however small its state and however slow this machine."""
+
+
+def ask(
+    driver: Driver,
+    plan: StatePlan | None,
+    within: object = 120.0,
+    beside: Mapping[str, object] | None = None,
+) -> requests.Response:
+    """Have a plan carried out in place, or beside the stream; what the agent answers."""
+    return requests.put(
+        driver.announced()["url"] + "/v1/state",
+        json={"plan": plan and asdict(plan), "within": within, "beside": beside, "epoch": EPOCH},
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=60,
+    )
 
 
 def the_one(status: Status) -> Reconfiguration:

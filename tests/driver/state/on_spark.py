@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.folder import Folder
-from dagster_sparkscale.driver.state.tasks import grouped, wait_until_still
+from dagster_sparkscale.driver.state.tasks import cancelled_once, grouped, wait_until_still
 from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.twins import change
 from tests.waiting import wait_for
@@ -164,9 +164,25 @@ def outlived(spark: Any, folder: Path) -> Any:
         return running()
 
 
+def unwanted(spark: Any, _folder: Path) -> Any:
+    """Of a job that would take hours and is unwanted after a moment: what it ends with, how many
+    tasks of it are left, and what a job after it counts."""
+    begun = time.monotonic()
+    with grouped(spark, "another", "of a test"):
+        try:
+            with cancelled_once(spark, "long", "of a test", lambda: time.monotonic() - begun > 1):
+                spark.range(10**15).selectExpr("sum(hash(id))").collect()
+        except Exception as error:
+            ended = str(error)
+        with grouped(spark, "long", "of a test") as running:
+            wait_until_still(running)
+            left = running()
+        return "cancelled" in ended, left, spark.range(7).count()
+
+
 def main(place: Path) -> None:
     spark, found = session(place / "local"), {}
-    for part in (keyless, limited, stateless, escaped, failing, outlived):
+    for part in (keyless, limited, stateless, escaped, failing, outlived, unwanted):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
     print(json.dumps(found))

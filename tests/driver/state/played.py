@@ -13,6 +13,7 @@ from dagster_sparkscale.driver.state import layout, reconfigure
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import StatePlan
+from dagster_sparkscale.driver.state.prepared import Prepared
 from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, rewrite
@@ -57,6 +58,8 @@ class Context:
         self.tasks: list[threading.Thread] = []
         self.asked: Callable[[], None] = lambda: None
         """Called when it has counted the tasks that run."""
+        self.cancelled = threading.Event()
+        """Jobs of the group that this thread's are of."""
 
     def getLocalProperty(self, name: str) -> str | None:
         return self.properties.get(name)
@@ -66,6 +69,10 @@ class Context:
 
     def setJobGroup(self, group: str, description: str) -> None:
         self.properties |= {"spark.jobGroup.id": group, "spark.job.description": description}
+
+    def cancelJobGroup(self, group: str) -> None:
+        assert group == self.properties["spark.jobGroup.id"] != "the program's"
+        self.cancelled.set()
 
     def statusTracker(self) -> "Context":
         return self
@@ -180,6 +187,7 @@ def changed(
     plan: StatePlan = PLAN,
     stopping: Callable[[], bool] = lambda: False,
     version: str = "4.3.0",
+    prepared: Prepared | None = None,
 ) -> Came:
     """Change the state of the query whose checkpoint is on `disk`."""
     spark = spark or Spark(disk)
@@ -189,7 +197,7 @@ def changed(
             *(spark, disk, Journal(disk), plan, report, version),
             stopping=stopping,
             pass_over=disk.pass_over,
-        ).carry_out()
+        ).carry_out(prepared=prepared)
     return Came(report.change, report.steps, counts)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.driver.state.operators import OPERATORS, VARIANTS
-from tests.driver.state.test_operators import check, twins
+from tests.driver.state.test_operators import check, check_beside, twins
 
 pytestmark = pytest.mark.spark
 
@@ -12,10 +12,29 @@ JOIN = "spark.sql.streaming.join.stateFormatVersion"
 """2, unless it is set."""
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, operator):
-    (told,) = twins(tmp_path, ",".join(map(str, NUMBERS)), operator)
-    check(told, NUMBERS)
+CHANGELOGS = {"without-changelogs": {}, "changelogs": VARIANTS["changelogs"]}
+
+
+@pytest.mark.parametrize(
+    "how", ["", "_in_place", "_beside"], ids=["by-restart", "in-place", "beside"]
+)
+@pytest.mark.parametrize("changelogs", CHANGELOGS)
+def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, changelogs, how):
+    """Of every operator, in one session."""
+    settings = CHANGELOGS[changelogs]
+    numbers = ",".join(map(str, NUMBERS))
+    all_told = twins(tmp_path, numbers, *OPERATORS, settings=settings, how=how)
+    for told in all_told:
+        (check_beside if how == "_beside" else check)(told, NUMBERS)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_also_as_the_state_of_one_that_runs_can_be_stored_otherwise(tmp_path, variant):
+    numbers = ",".join(map(str, NUMBERS))
+    settings = VARIANTS[variant]
+    both = twins(tmp_path, numbers, "aggregation", "inner_join", settings=settings, how="_in_place")
+    for told in both:
+        check(told, NUMBERS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.state.layout import COPIES
 from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.running import Cluster
-from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
+from tests.driver.state.drivers import BEGIN, BESIDE, GROUPS, Drivers, the_one
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
@@ -47,5 +48,79 @@ def cut_off(
         drivers.end(driver)
 
 
+def cut_off_in_place(cluster: Cluster, folder: Path, step: str) -> None:
+    """Kill a driver that changes its state in place, at `step`; the next one has the old state or
+    the new, and counts on."""
+    drivers = Drivers(cluster.driver, folder)
+    plan = StatePlan("from 4 to 16", 16, GROUPS, queries=("counts",))
+    if step == "undoing":  # only what was cut off before it gets there
+        drivers.killed_in_place_at("verifying", plan)
+        drivers.killed_at(step)
+    else:
+        drivers.killed_in_place_at(step, plan)
+    kept = step in ("closing", "starting")
+    with drivers.started() as driver:
+        status = drivers.count(driver)
+        (query,) = status.queries
+        if step in ("verifying", "rewriting", "undoing", "closing"):
+            report = the_one(status)
+            assert report.outcome == ("changed" if kept else "undone"), report
+            assert (report.id, report.before, report.after) == (plan.id, BEGIN, 16)
+        else:
+            assert status.reconfigurations == ()
+        assert (query.state.last is not None) == (step not in BEFORE), step
+        drivers.end(driver)
+    assert drivers.counting.partitions() == (16 if kept else BEGIN)
+    with drivers.started() as driver:
+        assert drivers.count(driver).reconfigurations == ()
+        drivers.end(driver)
+
+
+def cut_off_beside(cluster: Cluster, folder: Path, step: str) -> None:
+    """Kill a driver that changes its state beside the stream, at `step`; the next one has the old
+    state or the new, no copy, and counts on."""
+    drivers = Drivers(cluster.driver, folder)
+    plan = StatePlan("from 4 to 16", 16, GROUPS, queries=("counts",))
+    drivers.killed_in_place_at(step, plan, BESIDE)
+    checkpoint = drivers.counting.place / "checkpoint"
+    copies = checkpoint / COPIES
+    assert copies.exists() or step == "preparing"
+    kept = step in ("closing", "starting")
+    with drivers.started() as driver:
+        status = drivers.count(driver)
+        if step in ("replaying", "moving in", "verifying", "closing"):
+            report = the_one(status)
+            assert report.outcome == ("changed" if kept else "undone"), report
+        else:
+            assert status.reconfigurations == ()
+        assert not copies.exists()
+        drivers.end(driver)
+    assert drivers.counting.partitions() == (16 if kept else BEGIN)
+    if not kept:
+        assert {each.name for each in (checkpoint / "state" / "0").iterdir()} == {
+            *map(str, range(BEGIN)),
+            "_metadata",
+        }
+    with drivers.started() as driver:
+        assert drivers.count(driver).reconfigurations == ()
+        drivers.end(driver)
+
+
+BEFORE = ("preparing", "ending", "checking", "measuring", "writing down")
+"""Steps before anything is touched."""
+
+
 def test_a_change_that_was_written_and_not_verified_is_undone(cluster, tmp_path):
     cut_off(cluster, tmp_path, "verifying")
+
+
+def test_a_change_in_place_that_was_written_and_not_verified_is_undone(cluster, tmp_path):
+    cut_off_in_place(cluster, tmp_path, "verifying")
+
+
+def test_a_change_beside_the_stream_that_was_not_verified_is_undone(cluster, tmp_path):
+    cut_off_beside(cluster, tmp_path, "verifying")
+
+
+def test_a_copy_of_a_driver_that_was_killed_is_deleted(cluster, tmp_path):
+    cut_off_beside(cluster, tmp_path, "catching up")

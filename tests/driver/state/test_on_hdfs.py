@@ -4,13 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dagster_sparkscale.driver.state.plans import StatePlan
 from dev.hdfs.rig import Address, tethered
-from tests.driver.state.drivers import BEGIN, GROUPS, Drivers
+from tests.driver.state.elsewhere import cut_off_in_place_and_done_again, on_hdfs
 
 pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
-
-AFTER = 8
 
 
 @pytest.fixture(scope="module")
@@ -19,35 +16,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         yield address
 
 
-def test_a_change_that_was_cut_off_is_undone_and_done_again(cluster, tmp_path, hdfs):
-    drivers = Drivers(cluster.driver, tmp_path, hdfs=hdfs)
-    counting = drivers.counting
-    with drivers.started() as driver:
-        drivers.count(driver)
-        drivers.end(driver)
-    was = counting.files()
-    assert counting.partitions() == BEGIN
-
-    drivers.killed_at("verifying", StatePlan("first", AFTER, GROUPS, queries=("counts",)))
-    assert counting.partitions() == AFTER and was.keys() < counting.files().keys()
-
-    go_on = tmp_path / "go on"
-    second = StatePlan("second", AFTER, GROUPS, queries=("counts",))
-    with drivers.started(second, hold_at=f"measuring={go_on}") as driver:
-        status = driver.wait(
-            lambda s: s.reconfiguring and s.reconfiguring.step == "measuring", "the second change"
-        )
-        assert [(each.id, each.outcome) for each in status.reconfigurations] == [
-            ("first", "undone"),
-            ("second", None),
-        ]
-        assert counting.files() == was
-        go_on.touch()
-        report = drivers.count(driver).reconfigurations[-1]
-        assert (report.id, report.outcome, report.before, report.after) == (
-            *("second", "changed", BEGIN, AFTER),
-        )
-        drivers.end(driver)
-    now = counting.files()
-    assert counting.partitions() == AFTER
-    assert {name: now[name] for name in was} == was
+def test_a_change_in_place_that_was_cut_off_is_undone_and_the_program_goes_on_through_another(
+    cluster, tmp_path, hdfs
+):
+    cut_off_in_place_and_done_again(cluster.driver, tmp_path, on_hdfs(hdfs))

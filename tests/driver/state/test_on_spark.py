@@ -68,3 +68,7 @@ def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(told_by)
 def test_tasks_of_an_attempt_that_spark_has_given_up_count_for_as_long_as_they_run(told_by):
     """What they write comes later, too."""
     assert told_by["outlived"] == 0
+
+
+def test_jobs_that_nobody_needs_any_more_are_ended(told_by):
+    assert told_by["unwanted"] == [True, 0, 7]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.state.beside.replaying import COPIES
 from tests.driver.running import environment
 from tests.driver.state.operators import VARIANTS
 from tests.waiting import patience
@@ -22,9 +23,12 @@ def twins(
     *operators: str,
     key_groups: int = 16,
     settings: Mapping[str, str] | None = None,
+    how: str = "",
 ) -> list[Any]:
-    """What `tests.driver.state.twins` tells of each operator."""
-    command = [sys.executable, "-m", "tests.driver.state.twins"]
+    """What `tests.driver.state.twins` tells of each operator, or `twins_in_place` or
+    `twins_beside` does."""
+    module = f"tests.driver.state.twins{how}"
+    command = [sys.executable, "-m", module]
     log, given = folder / "twins.log", json.dumps(dict(settings or {}))
     with log.open("wb") as errors:
         done = subprocess.run(
@@ -54,12 +58,28 @@ def check(told: Any, numbers: list[int], begin: int = 4) -> None:
         assert changed == kept, f"chunk {number}"
 
 
-@pytest.mark.parametrize("operator", ["left_join", "aggregation"])
-def test_results_are_the_same_after_a_change_up_and_one_down(tmp_path, operator):
-    (told,) = twins(tmp_path, "16,2", operator)
+def test_results_are_the_same_after_a_change_up_and_one_down(tmp_path):
+    """With the second format of the offset log. All operators and formats: `soak_operators`."""
+    (told,) = twins(tmp_path, "16,2", "left_join", settings=VARIANTS["offset-log-2"])
     check(told, [16, 2])
 
 
-def test_results_are_the_same_with_the_second_format_of_the_offset_log(tmp_path):
-    (told,) = twins(tmp_path, "16,2", "aggregation", settings=VARIANTS["offset-log-2"])
-    check(told, [16, 2])
+def test_results_are_the_same_after_changes_while_the_query_runs(tmp_path):
+    (told,) = twins(tmp_path, "5,2", "left_join", how="_in_place")
+    check(told, [5, 2])
+    assert {each["way"] for each in told["changes"]} == {"in place"}
+
+
+def check_beside(told: Any, numbers: list[int]) -> None:
+    """As `check`, with each change made beside the stream."""
+    check(told, numbers)
+    for each in told["changes"]:
+        assert (each["way"], each["beside"]) == ("beside the stream", None), each
+        assert {"catching up", "replaying", "moving in"} <= set(each["seconds"])
+    pools = told["pools"]
+    assert (pools["rewriting beside"], pools["ending"]) == (COPIES, None)
+
+
+def test_results_are_the_same_after_changes_beside_the_stream(tmp_path):
+    (told,) = twins(tmp_path, "16,2", "windowed", how="_beside")
+    check_beside(told, [16, 2])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dagster_sparkscale.driver.state import tasks
-from dagster_sparkscale.driver.state.tasks import StillRunning, grouped, wait_until_still
+from dagster_sparkscale.driver.state.tasks import POOL, StillRunning, grouped, wait_until_still
 from tests.driver.state.played import Attempts, Context
 
 GROUP, DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
@@ -21,12 +21,14 @@ class Tracker(Context):
             GROUP: "the program's",
             DESCRIPTION: "its own",
             INTERRUPT: "true",
+            POOL: "the program's",
         }
         self.stages: dict[int, list[int]] = {1: [10, 11], 2: [11, 12]}
         self.active = {10: Attempts(1), 11: Attempts(2, 0)}
 
     def setJobGroup(self, group: str, description: str) -> None:
-        self.properties = {GROUP: group, DESCRIPTION: description, INTERRUPT: "false"}
+        ours = {GROUP: group, DESCRIPTION: description, INTERRUPT: "false"}
+        self.properties = {**self.properties, **ours}
 
     def getJobIdsForGroup(self, group: str) -> list[int]:
         return [*self.stages, 3] if group == "ours" else []
@@ -38,12 +40,14 @@ class Tracker(Context):
         return self.active.get(stage, Attempts())
 
 
+@pytest.mark.parametrize("pool", ["ours", None])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_group_lasts_as_long_as_what_is_done_and_the_program_s_own_is_back_after_it(fails):
+def test_a_group_lasts_as_long_as_what_is_done_and_the_program_s_own_is_back_after_it(fails, pool):
     context = Tracker()
     was = dict(context.properties)
     try:
-        with grouped(SimpleNamespace(sparkContext=context), "ours", "of state"):
+        with grouped(SimpleNamespace(sparkContext=context), "ours", "of state", pool):
+            assert context.properties[POOL] == (pool or "the program's")
             assert (context.properties[GROUP], context.properties[DESCRIPTION]) == (
                 *("ours", "of state"),
             )

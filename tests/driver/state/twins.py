@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from dagster_sparkscale.driver.state import layout, reconfigure
 from dagster_sparkscale.driver.state.folder import Folder
+from dagster_sparkscale.driver.state.hook import CHECKPOINTS
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import Reporting
@@ -51,6 +52,12 @@ def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dic
     return asdict(report.change)
 
 
+def checkpoint_of(spark: Any, folder: Path, name: str) -> str:
+    """In `folder`, unless the settings name a place for all."""
+    root = spark.conf.get(CHECKPOINTS, None)
+    return str(folder / "checkpoint") if root is None else f"{root}/{name}"
+
+
 class Twin:
     """One query, run a chunk at a time."""
 
@@ -58,12 +65,12 @@ class Twin:
         self._spark, self._folder = spark, folder
         self._query, self._mode = OPERATORS[operator]
         spark.conf.set(NO_DATA_BATCHES, operator not in ENDLESS)
-        self.checkpoint = str(folder / "checkpoint")
+        self.checkpoint = checkpoint_of(spark, folder, f"{operator}-{folder.name}")
         (folder / "in").mkdir(parents=True)
 
     def run(self, number: int) -> list[str]:
         """What it writes for chunk `number`, in an order that does not depend on partitions."""
-        lines = [f"{_at(second)},{key},{value}" for second, key, value in chunk(number)]
+        lines = [line(*each) for each in chunk(number)]
         (self._folder / "in" / f"{number}.csv").write_text("\n".join(lines) + "\n")
         written: list[str] = []
 
@@ -85,8 +92,9 @@ class Twin:
         return sorted(written)
 
 
-def _at(second: int) -> str:
-    return f"2026-01-01 00:{second // 60:02d}:{second % 60:02d}"
+def line(second: int, key: int, value: int) -> str:
+    """An event as it comes in a file."""
+    return f"2026-01-01 00:{second // 60:02d}:{second % 60:02d},{key},{value}"
 
 
 def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:

@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dagster_sparkscale.advice.backtest import run_backtest
 from dagster_sparkscale.cli.locations import instance_of_home
@@ -26,6 +27,7 @@ from tests.serve.page.history import CLUSTER
 from tests.serve.scraping import running
 from tests.serve.test_http import TOKEN
 from tests.serve.test_serve import fleet_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -123,6 +125,41 @@ def test_charts_are_drawn_one_below_the_other(served: Server, opens: Opens) -> N
     assert inked(page, "ratio") > 200 and inked(page, "lag") > 200
 
 
+def test_a_legend_has_numbers_of_the_moment_that_is_pointed_at(
+    served: Server, opens: Opens
+) -> None:
+    page = opens(at(served))
+    page.locator("canvas").last.wait_for()
+    lag = page.locator("[data-chart=lag] .u-legend .u-value")
+    assert {each.inner_text().strip() for each in lag.all()} == {""}
+    over = page.locator("[data-chart=lag] .u-over")
+    box = over.bounding_box()
+    assert box
+    over.hover(position={"x": 0.2 * box["width"], "y": 20})
+    expect(lag.nth(1)).to_have_text(re.compile(r"[0-9.]*[1-9]"))
+    # Of a moment at which nothing was measured a dash says so.
+    over.hover(position={"x": 0.65 * box["width"], "y": 20})
+    expect(lag.nth(1)).to_have_text("-")
+
+
+def test_in_a_table_short_words_stay_whole(served: Server, opens: Opens) -> None:
+    page = opens(at(served), viewport=PHONE)
+    ending = page.get_by_role("cell", name="reached").first
+    box = ending.bounding_box()
+    assert (
+        box
+        and page.evaluate(
+            """(cell) => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return new Set([...range.getClientRects()].map((each) => each.top)).size;
+        }""",
+            ending.element_handle(),
+        )
+        == 1
+    )
+
+
 def test_where_nothing_was_measured_there_is_a_gap(served: Server, opens: Opens) -> None:
     page = opens(at(served))  # six hours, nothing from three hours to one hour before the end
     page.locator("canvas").last.wait_for()
@@ -159,8 +196,7 @@ def test_when_it_gets_dark_charts_are_drawn_anew(served: Server, opens: Opens) -
     page.locator("canvas").last.wait_for()
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("matchMedia('(prefers-color-scheme: dark)').matches")
-    page.wait_for_timeout(100)
-    assert inked(page, "ratio") > 200
+    wait_for("they are drawn", lambda: inked(page, "ratio") > 200)
 
 
 def contrast(page: Page, selector: str) -> float:

@@ -13,8 +13,10 @@ from dagster_sparkscale.serve.page import reading as reading_module
 from dagster_sparkscale.serve.page.reading import Reader
 from dagster_sparkscale.serve.page.stream import Stored
 from tests.cli.terminal import Terminal
+from tests.fakes import scaled
 from tests.observe.stored import store
 from tests.serve.page.history import CLUSTER
+from tests.watch.deployment import Deployment
 
 KEY = dg.AssetKey("clicks")
 NOW = int(time.time())
@@ -122,6 +124,30 @@ def test_operations_are_read_with_who_and_why(terminal: Terminal) -> None:
     assert failed.by.startswith("a person, ") and "has a maximum of 10" in failed.outcome
     assert (done.ending, done.before, done.asked, done.reached) == ("reached", 2, 4, 4)
     assert done.reason == "a launch" and done.seconds is not None
+
+
+def test_what_was_to_change_nothing_is_left_out_without_its_run_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of many runs the newest ones alone are read, and all events."""
+    monkeypatch.setattr(reading_module, "_RUNS", 1)
+    deployed = Deployment([scaled("clicks", max_executors=10)])
+    job = deployed.defs.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=deployed.instance, asset_selection=[KEY]).success
+    assert deployed.by_hand("set_limits", stream="clicks").success
+    for target in (2, 3):
+        assert deployed.by_hand("rescale", stream="clicks", target=target).success
+    now = time.time()
+    found = Reader().past(
+        *(deployed.instance, CLUSTER, "clicks", KEY),
+        cluster_key="spark_cluster",
+        shown="1h",
+        since=now - 3600,
+        now=now,
+        seconds=60,
+    )
+    assert len(found.operations.runs) == 1 and len(found.operations.events) == 3
+    assert [each.asked for each in found.operations.newest_first(now - 3600)] == [3, 2]
 
 
 def test_few_pages_are_remembered(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import json
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,13 +16,17 @@ import pytest
 from dagster_sparkscale.cli.locations import instance_of_home
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.lifecycle.assets import PAGE_URL, stream_asset
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.serve import http as http_module
 from dagster_sparkscale.serve.http import MAX_LISTENERS, Server, cookie_of
+from dagster_sparkscale.serve.page import site as site_module
+from dagster_sparkscale.serve.page.reading import Reader
 from dagster_sparkscale.serve.page.site import Site
 from tests.cli.daemon import tick
 from tests.cli.terminal import Terminal
 from tests.fakes import scaled
+from tests.observe.stored import store
 from tests.serve.page.history import CLUSTER
 from tests.serve.scraping import get, running
 from tests.serve.test_http import TOKEN, everything, reached
@@ -69,6 +75,32 @@ def test_the_fleet_and_a_stream(pages: Server) -> None:
     code, text, _ = get(pages, f"/{STREAM}&range=7d")
     assert code == 200 and ", 2 of 1 to 10 executors" in text
     assert 'aria-current="page">7d' in text
+
+
+def test_who_chose_no_range_sees_the_shortest_that_has_all_minutes(
+    terminal: Terminal, pages: Server
+) -> None:
+    assert 'aria-current="page">1h' in get(pages, f"/{STREAM}")[1]
+    two_hours_ago = Minute(int(time.time()) - 7200, "running", registered=2)
+    with dg.DagsterInstance.get() as instance:
+        store(instance, dg.AssetKey("clicks"), [two_hours_ago], at=time.time())
+    assert 'aria-current="page">6h' in get(pages, f"/{STREAM}")[1]
+    assert 'aria-current="page">1h' in get(pages, f"/{STREAM}&range=1h")[1]
+
+
+def test_a_database_that_hangs_leaves_what_is_live(
+    pages: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(site_module, "READING", 0.0)
+    monkeypatch.setattr(site_module, "ANSWERING", 0.01)
+    monkeypatch.setattr(Reader, "past", lambda *_, **__: go_on.wait(HANGS))
+    for said in ("no answer within 0.01 s", "no answer yet to what was asked before"):
+        code, text, _ = get(pages, f"/{STREAM}")
+        assert code == 200 and ", 2 of 1 to 10 executors" in text
+        assert f"event log can&#x27;t be read: Dagster&#x27;s database: {said}" in text
+        assert 'aria-current="page">6h' in text, "nobody knows whether there is more"
+    go_on.set()
 
 
 def test_the_link_of_overview_names_the_stream_alone(

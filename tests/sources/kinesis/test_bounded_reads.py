@@ -42,6 +42,7 @@ def later(stream: Stream) -> str:
     return datetime.fromtimestamp(moment.timestamp() + 0.005, UTC).isoformat()
 
 
+@pytest.mark.clusters
 def test_all_there_is_with_parents_and_children(
     session: SparkSession, stream: Make, emulator: Any
 ) -> None:

@@ -28,6 +28,7 @@ from tests.sources.kinesis.structured import ONE, SECOND_APART
 from tests.waiting import patience, wait_for
 
 pytestmark = [
+    pytest.mark.clusters,
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:DStream is deprecated"),
 ]
@@ -154,6 +155,7 @@ def test_records_in_are_records_out_across_a_split_and_a_merge(
     kinesis.assert_complete(sink.rows)
 
 
+@pytest.mark.clusters
 @ONE
 def test_a_driver_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
     spark: SparkContext, stream: Make, emulator: Any, tmp_path: Path
@@ -265,6 +267,7 @@ def test_a_start_from_sequence_numbers_and_from_what_was_committed(
     assert len(more.rows) == 10
 
 
+@pytest.mark.clusters
 @ONE
 def test_windows_that_slide_by_several_batches(
     spark: SparkContext, stream: Make, emulator: Any

@@ -58,6 +58,7 @@ def finish(
         ssc.stop(stopSparkContext=False, stopGraceFully=False)
 
 
+@pytest.mark.clusters
 @ONE
 def test_a_position_that_is_kept_with_the_results_makes_them_exactly_once(
     session: SparkSession, stream: Callable[..., Stream], emulator: Any, tmp_path: Path
@@ -80,6 +81,7 @@ def test_a_position_that_is_kept_with_the_results_makes_them_exactly_once(
     kinesis.assert_complete([row(each) for each in table.rows()])
 
 
+@pytest.mark.clusters
 @ONE
 def test_a_position_that_is_kept_before_the_results_makes_them_at_most_once(
     session: SparkSession, stream: Callable[..., Stream], emulator: Any, tmp_path: Path

@@ -53,6 +53,7 @@ def test_a_batch_has_no_more_than_the_limit_in_records(
     assert len(sink.batches) <= 2 + 300 / 60 + 5
 
 
+@pytest.mark.clusters
 @ONE
 def test_a_batch_has_about_the_limit_in_bytes(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
@@ -68,6 +69,7 @@ def test_a_batch_has_about_the_limit_in_bytes(
     assert max(sizes) < 80_000, sizes
 
 
+@pytest.mark.clusters
 @ONE
 def test_batches_of_a_slow_sink_are_as_long_as_they_should_be(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path

@@ -84,6 +84,7 @@ def sts() -> Iterator[Sts]:
         thread.join()
 
 
+@pytest.mark.clusters
 @ONE
 def test_a_role_is_assumed_or_an_error_says_why_not_and_no_secret_is_shown_anywhere(
     stream: Make, emulator: Any, proxy: FaultProxy, sts: Sts, tmp_path: Path

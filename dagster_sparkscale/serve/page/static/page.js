@@ -61,7 +61,8 @@
   const curve = (series, place) => {
     const stroke = color(`--c${series.color}`);
     const look = { label: series.label, stroke, width: 1.5, spanGaps: false };
-    look.value = (_, value) => short(value);
+    // A dash is what is not known at a moment; while none is pointed at, there is nothing to say.
+    look.value = (_, value, __, at) => (at == null ? "" : short(value));
     look.points = { show: series.look === "points", size: 7, fill: stroke };
     if (series.look === "under") Object.assign(look, { width: 6, stroke: `${stroke}70` });
     if (series.look === "step" || series.look === "under") look.paths = uPlot.paths.stepped({ align: 1 });
@@ -100,7 +101,7 @@
         { ...line, size: 52, values: (_, values) => values.map(brief) },
       ],
       series: [
-        { label: "UTC", value: (_, value) => clock(value) || "-" },
+        { label: "UTC", value: (_, value) => clock(value) || "" },
         ...chart.series.map(curve),
       ],
       plugins: [marks],

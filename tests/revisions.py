@@ -1,4 +1,4 @@
-"""What Dagster's databases cost is paid once by each process of tests.
+"""A plugin of pytest: the revisions of Dagster's databases are read once by each process of tests.
 
 Whoever makes one, in memory too, has alembic read some 90 files to find the newest revision of it.
 """

@@ -1,0 +1,192 @@
+"""A tick of ten thousand streams, evaluated by ten sensors of one code location at once.
+
+    python -m benchmarks.ten_thousand COUNT
+
+serves their agents at one port, each at an address of its own within 127.0.0.0/8: so many listening
+sockets no machine has, where drivers have a host each. It reads lines of JSON, by which somebody
+drives them: by how much the clock is `ahead`, and which streams are `overloaded`. Real are the
+sensors, HTTP, the cluster manager and Dagster's storage; ticks are a minute apart by the clock of
+this process.
+
+Ours: the processor time of this process for ten sensors' evaluations on threads, as Dagster's code
+server has them, and for storing what they tell. Peer: the same for storing an observation of each
+stream with the values of one minute.
+"""
+
+import copy
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import dagster as dg
+
+from benchmarks import agents as pretended
+from benchmarks.agents import SteadyAgent
+from benchmarks.figures import Figure
+from benchmarks.pretended import agents, pretend_submitted, tick_context
+from benchmarks.sensor_tick import MINUTE, Clock, stream_of
+from dagster_sparkscale import StandaloneCluster, build_defs
+from dagster_sparkscale.clusters.agents.http import shared_connections
+from dagster_sparkscale.declare.drift import declared
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.server import Handler, Server
+from dagster_sparkscale.driver.wire import Batch
+from dagster_sparkscale.names import autoscaler
+
+MODULE = "benchmarks.ten_thousand"
+STREAMS, SHARDS = 10_000, 10
+TICKS = 3
+"""After the first, which tells of all streams. Each tells of a tenth of them."""
+BATCHES = 12
+"""Of each stream's history: two minutes are all that a tick asks for."""
+OBSERVED = 1000
+"""Streams of which an observation is stored for the peer: each costs the same."""
+
+
+def measure() -> list[Figure]:
+    clock = Clock()
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
+        agents(STREAMS, MODULE) as (process, urls),
+        patch("time.time", clock),
+    ):
+        folder = Path(name)
+        names = pretend_submitted(folder / "spark", urls, process.pid, declared(stream_of("any")))
+        fleet = _Fleet(folder, names)
+        for _ in range(6):  # a tick tells of as many new streams as it has time for
+            fleet.tick()
+            clock.ahead += 60
+        theirs = fleet.storing()
+        ours, wall, events = [], [], []
+        for _ in range(TICKS):
+            clock.ahead += 60
+            begun = time.perf_counter()
+            seconds, told = fleet.tick()
+            wall.append(round(time.perf_counter() - begun, 1))
+            ours.append(seconds)
+            events.append(told)
+        return [
+            Figure(
+                name="tick_10000",
+                value=round(statistics.fmean(ours) / theirs, 3),
+                unit="ratio",
+                goal=0.4,
+                better="lower",
+                detail={
+                    "streams": STREAMS,
+                    "shards": SHARDS,
+                    "ours": "processor time of evaluating all streams over HTTP, ten sensors at "
+                    "once, and of storing what is told: mean of the ticks",
+                    "theirs": "processor time of storing an observation of each stream, with the "
+                    "values of a minute",
+                    "ours_seconds": [round(seconds, 2) for seconds in ours],
+                    "theirs_seconds": round(theirs, 2),
+                    "clock_seconds": wall,
+                    "events": events,
+                    "longest_cursor_bytes": fleet.longest_cursor,
+                },
+            )
+        ]
+
+
+class _Fleet:
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        cluster = StandaloneCluster(
+            master="spark://127.0.0.1:7077", state_dir=str(folder / "spark")
+        )
+        self._defs = build_defs([stream_of(name) for name in names], cluster, shards=SHARDS)
+        (folder / "home").mkdir()
+        self._instance = dg.DagsterInstance.local_temp(str(folder / "home"))
+        self._cursors: dict[str, str | None] = {}
+        self._observations = [
+            dg.AssetObservation(name, metadata=asdict(MINUTE)) for name in names[:OBSERVED]
+        ]
+
+    @property
+    def longest_cursor(self) -> int:
+        return max(len(cursor or "") for cursor in self._cursors.values())
+
+    def tick(self) -> tuple[float, int]:
+        """Seconds of the processor for a tick of all sensors, and how many events were stored."""
+        shared_connections().close()
+        begun = time.process_time()
+        with ThreadPoolExecutor(SHARDS) as pool:
+            sensors = [autoscaler("spark_cluster", shard) for shard in range(SHARDS)]
+            stored = sum(pool.map(self._evaluate, sensors))
+        return time.process_time() - begun, stored
+
+    def _evaluate(self, name: str) -> int:
+        with tick_context(self._defs, self._instance, self._cursors.get(name)) as context:
+            result: Any = self._defs.resolve_sensor_def(name).evaluate_tick(context)
+        assert "R 0.50" in result.skip_message, f"the agents were not heard: {result.skip_message}"
+        for event in result.asset_events:
+            self._instance.report_runless_asset_event(event)
+        self._cursors[name] = result.cursor
+        return len(result.asset_events)
+
+    def storing(self) -> float:
+        """Seconds of the processor for storing an observation of each stream."""
+        begun = time.process_time()
+        for event in self._observations:
+            self._instance.report_runless_asset_event(event)
+        return (time.process_time() - begun) * STREAMS / OBSERVED
+
+
+class _Driven(SteadyAgent):
+    """An agent whose batches take what somebody says."""
+
+    overloaded: ClassVar[set[str]] = set()
+    """The streams whose batches take longer than their interval."""
+
+    def _complete_batches(self) -> None:
+        took = 20_000 if self.options.stream in self.overloaded else 5_000
+        # A clock that jumps leaves no more batches behind than a tick asks for.
+        self._next = max(self._next, time.time() - 10 * BATCHES)
+        while self._next < time.time():
+            self.history.add(Batch("q", self._next, took, 0, 1_000))
+            self._next += 10
+
+
+class _AtOnePort(Server):
+    """The servers of many agents, told apart by the address that a connection was made to."""
+
+    request_queue_size = 4096
+
+    def __init__(self, by_address: Mapping[str, Agent]) -> None:
+        super().__init__("0.0.0.0", 0, next(iter(by_address.values())), lambda *_: None)
+        self._by_address = by_address
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        own = copy.copy(self)
+        own.agent = self._by_address[request.getsockname()[0]]
+        own._known = set()  # each has as many connections as an agent may have
+        Handler(request, client_address, own)
+
+
+def main(count: int) -> None:
+    pretended.BATCHES = BATCHES
+    clock, by_address, urls = Clock(), {}, {}
+    with patch("time.time", clock):
+        for number in range(count):
+            address = f"127.1.{number // 250}.{number % 250 + 1}"
+            by_address[address] = pretended.agent(f"stream_{number}", _Driven)
+        server = _AtOnePort(by_address)
+        server.start(3600.0)
+        for address, agent in by_address.items():
+            urls[agent.options.stream] = f"http://{address}:{server.server_port}"
+        print(json.dumps(urls), flush=True)
+        for line in sys.stdin:
+            told = json.loads(line)
+            clock.ahead, _Driven.overloaded = told["ahead"], set(told["overloaded"])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

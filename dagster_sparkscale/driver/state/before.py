@@ -1,0 +1,58 @@
+"""The state as it was before a change: read before it begins, or while it is rewritten."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .fingerprint import Fingerprint
+
+
+class Before(Protocol):
+    """The state as it was before the change."""
+
+    def begin(self) -> None:
+        """The rewriting begins."""
+
+    def state(self) -> Fingerprint:
+        """The state; waits for it.
+
+        Raises:
+            Exception: it can't be read, or is no state that can be verified.
+        """
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A state that was read before anything was touched."""
+
+    fingerprint: Fingerprint
+
+    def begin(self) -> None: ...
+
+    def state(self) -> Fingerprint:
+        return self.fingerprint
+
+
+class Beside:
+    """A state that is read while it is rewritten: the rewriting leaves the files of what was."""
+
+    def __init__(self, read: Callable[[], Fingerprint]) -> None:
+        self._read = read
+        self._came: Fingerprint | Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="sparkscale-measure", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._came = self._read()
+        except Exception as error:
+            self._came = error
+
+    def state(self) -> Fingerprint:
+        self._thread.join()
+        if isinstance(self._came, Fingerprint):
+            return self._came
+        raise self._came or RuntimeError("nothing was read")

@@ -1,0 +1,206 @@
+"""Whether the partitions of a query's state are changed beside the stream. Pure."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dagster_sparkscale.driver.begin.options import MAX_EXECUTORS
+
+FILES, KAFKA = "files", "kafka"
+"""The sources that are read again as they were, and that notice nothing of it."""
+BUSIEST = 0.7
+"""The ratio of batch processing time to batch interval from which on the stream has nothing to
+spare."""
+LEAST_RETAINED = 10
+"""Batches whose logs and state have to be retained: those that come while the copy is made are read
+after that."""
+MOST_REPLAYS = 40
+"""Replays while the query runs, at most: each reads the whole state of the copy anew."""
+NEAR = 1
+"""Batches that may be left for the time in which the query stands still."""
+_FORMATS = ("1",)
+"""The formats of state stores whose versions have no ids of their own."""
+_REPLAYED = frozenset(
+    (
+        "stateStoreSave",
+        "dedupe",
+        "dedupeWithinWatermark",
+        "sessionWindowStateStoreSaveExec",
+        "symmetricHashJoin",
+    )
+)
+"""Operators that do the same with the same rows, and nothing else."""
+_OWN_FUNCTIONS = frozenset(
+    (
+        "applyInPandasWithState",
+        "transformWithStateInPandasExec",
+        "transformWithStateInPySparkExec",
+    )
+)
+"""Operators that call Python functions of the program with the state of a key."""
+_ANY_NUMBER = frozenset(("stateStoreSave", "dedupe"))
+"""Operators of which several batches come to the same as one of all their rows, unless a watermark
+is in force."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a change beside the stream may do, as it is asked for."""
+
+    rows: int
+    """Rows of the state from which on it is worth it: fewer are changed in place in seconds."""
+    replay: bool
+    """Whether the program's own state functions may be called a second time with the same rows."""
+    within: float
+    """Seconds that the copy has to catch up in."""
+    busiest: float = BUSIEST
+    """The ratio above which the stream has nothing to spare for a copy, unless it has more
+    executors for that."""
+    executors: int | None = None
+    """Executors that it is to have in all meanwhile; None: as many as it has."""
+
+
+class BadLimits(ValueError):
+    """The request is none; the text says what is wrong."""
+
+
+def limits_of(asked: Any) -> Limits | None:
+    """Read the limits of a request; None: nothing is to be made beside the stream.
+
+    Raises:
+        BadLimits: it is something else.
+    """
+    if asked is None:
+        return None
+    if not isinstance(asked, Mapping):
+        raise BadLimits(
+            f"beside = {asked!r}: must have {', '.join(f.name for f in fields(Limits))}"
+        )
+    found: dict[str, Any] = {name: asked.get(name) for name in ("rows", "replay", "within")}
+    rows, replay, within = found["rows"], found["replay"], found["within"]
+    if type(rows) is not int or rows < 0:
+        raise BadLimits(f"beside.rows = {rows!r}: must be a whole number, at least 0")
+    if type(replay) is not bool:
+        raise BadLimits(f"beside.replay = {replay!r}: must be true or false")
+    if type(within) not in (int, float) or not math.isfinite(within) or within <= 0:
+        raise BadLimits(f"beside.within = {within!r}: must be seconds, above 0")
+    busiest = asked.get("busiest", BUSIEST)
+    if type(busiest) not in (int, float) or not math.isfinite(busiest) or busiest <= 0:
+        raise BadLimits(f"beside.busiest = {busiest!r}: must be a ratio, above 0")
+    executors = asked.get("executors")
+    if executors is not None and (
+        type(executors) is not int or not 1 <= executors <= MAX_EXECUTORS
+    ):
+        raise BadLimits(
+            f"beside.executors = {executors!r}: must be a whole number from 1 to {MAX_EXECUTORS}, "
+            "or null"
+        )
+    return Limits(rows, replay, float(within), float(busiest), executors)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source that a query reads as a stream."""
+
+    kind: str
+    """`FILES`, or the name of its format."""
+    cleans: bool = False
+    """Whether it deletes or moves what it has read."""
+
+
+def why_not_read_again(sources: Sequence[Source]) -> str | None:
+    """Why what a query has read can't be read a second time, in words; None: it can."""
+    if not sources:
+        return "its sources are not known"
+    for each in sources:
+        if each.kind not in (FILES, KAFKA):
+            return (
+                f"it reads from {each.kind!r}, of which it is not known that a batch can be read "
+                "again; of files and Kafka it is"
+            )
+        if each.cleans:
+            return "its source deletes or moves files once they are read (cleanSource)"
+    return None
+
+
+def why_not_replayed(operators: Iterable[str], replay: bool) -> str | None:
+    """Why the operators of a query can't be run a second time, in words; None: they can."""
+    for name in sorted(set(operators)):
+        if name in _OWN_FUNCTIONS and not replay:
+            return (
+                f"its program's own state functions ({name}) would be called a second time with "
+                "the same rows: State(replay=True) allows that"
+            )
+        if name not in _REPLAYED | _OWN_FUNCTIONS:
+            return f"it was not tried for operators such as {name}"
+    return None
+
+
+def why_not_stored(local: bool, format: str, retained: int) -> str | None:
+    """Why no copy can be made of where the state is, in words; None: it can.
+
+    Args:
+        local: whether the checkpoint is in a folder of the driver's host.
+        format: the version of the format of checkpoints of state stores.
+        retained: batches whose state is retained.
+    """
+    if not local:
+        return "its checkpoint is in no folder that the driver's host has (file:)"
+    if format not in _FORMATS:
+        return f"its state is kept in format {format} of state stores, which gives versions ids"
+    if retained < LEAST_RETAINED:
+        return (
+            f"only {retained} batches are retained (spark.sql.streaming.minBatchesToRetain), and "
+            f"at least {LEAST_RETAINED} are needed, as the query runs on meanwhile"
+        )
+    return None
+
+
+def why_not_worth(rows: int, limits: Limits) -> str | None:
+    """Why so little state is changed in place, in words; None: it is worth it."""
+    if rows >= limits.rows:
+        return None
+    return f"its {rows:,} rows are fewer than {limits.rows:,}, and are changed in seconds in place"
+
+
+def why_too_busy(
+    processing: Sequence[float], interval: float, busiest: float = BUSIEST
+) -> str | None:
+    """Why a stream has nothing to spare, in words; None: it has.
+
+    Args:
+        processing: seconds that each of its last batches took.
+        interval: seconds between two batches; 0: each begins as soon as the last is done.
+    """
+    if interval <= 0:
+        return "its batches follow each other without a pause, and the copy would never catch up"
+    if not processing:
+        return "how long its batches take is not known yet"
+    ratio = sum(processing) / len(processing) / interval
+    if ratio > busiest:
+        return (
+            f"its batches take {ratio:.2f} of their interval: above {busiest:g} there is nothing "
+            "to spare for a copy"
+        )
+    return None
+
+
+def takes_any_number(operators: Iterable[str], watermarked: bool) -> bool:
+    """Whether several batches are replayed as one. What comes of it is compared, in any case."""
+    return not watermarked and _ANY_NUMBER.issuperset(operators)
+
+
+def why_never(replays: int, left: int, seconds: float, within: float) -> str | None:
+    """Why a copy does not catch up, in words; None: it may.
+
+    Args:
+        replays: how many there were.
+        left: batches that are still to be replayed.
+        seconds: since the query runs with a copy beside it.
+    """
+    if seconds > within:
+        return f"its copy has not caught up in {within:.0f} s: {left} batches are left"
+    if replays >= MOST_REPLAYS:
+        return f"its copy has not caught up by {replays} replays: {left} batches are left"
+    return None

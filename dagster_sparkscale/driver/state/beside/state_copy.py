@@ -1,0 +1,289 @@
+"""A copy of a query's checkpoint that has the new number of partitions, and catches up with the
+query while that runs.
+
+    copying            the checkpoint as of a batch that is done: its state by links
+    rewriting beside   Spark's own repartitioning, of the copy
+    comparing          the state of the copy with that of the batch
+    catching up        the batches that have come since are run on the copy, into nothing
+    ...                the query is ended between two batches (`in_place.py`)
+    replaying          the last of its batches
+    moving in          what the copy has come to is linked into the checkpoint, as the batch that
+                       Spark's repartitioning would have written there
+
+What must not change: nothing but the copy is written to before `moving in`, which is as any
+rewriting to the journal and its undo; and what the copy comes to is compared whole with what the
+query has come to, in the checkpoint itself, before it stays (`reconfigure.py`).
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.spark.looks import first_line
+from dagster_sparkscale.driver.state import compare, layout
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, fingerprint
+from dagster_sparkscale.driver.state.journal import Begun
+from dagster_sparkscale.driver.state.logs import read_latest
+from dagster_sparkscale.driver.state.reconfigure import RETAINED, Attempt
+from dagster_sparkscale.driver.state.tasks import grouped
+from dagster_sparkscale.driver.state.unchangeable import operators
+from dagster_sparkscale.driver.succession.runs import Run
+
+from . import copying, entries, limits, names, replaying
+from .limits import Limits
+from .replaying import NotReplayed, Replays
+
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_UNKNOWN = "one that its checkpoint does not name"
+_ENOUGH = 3
+"""Replays after which a batch that is left may be: each takes as long as another one comes."""
+_LAST_SECONDS = 30.0
+"""Seconds that the last batches have at least, while the query stands still."""
+_WATCH = 0.5
+"""Seconds between two looks whether a copy is still wanted."""
+_SLOWER = 4.0
+"""How much longer than the slowest batch before they may take."""
+
+
+class NotBeside(Exception):
+    """The change is not made beside the stream; the text says why. Nothing was touched."""
+
+
+class StateCopy:
+    """One copy, for one try to change the partitions of a query that runs.
+
+    Args:
+        run: of the query.
+        earlier: its state as of a batch that is done, in which nothing is wrong.
+    """
+
+    def __init__(self, attempt: Attempt, run: Run, asked: Limits, earlier: Fingerprint) -> None:
+        self._attempt, self._run, self._asked, self._earlier = attempt, run, asked, earlier
+        self._folder, self._plan, self._report = attempt.folder, attempt.plan, attempt.report
+        known = operators(self._folder)
+        self._operators = tuple(known.get(op, _UNKNOWN) for op, _ in sorted(earlier.stores))
+        self._done, self._last = earlier.batch, earlier.batch + 1
+        """The last batch of the query that the copy has, and the last one of the copy's own."""
+        self._root = Path(self._folder.local or "")
+        self._place = copying.place_of(self._root, "copy")
+        self._replays: Replays | None = None
+        self.latest = earlier
+        """The query's state as of the last batch for which it was read."""
+        self._slowest = 0.0
+        """Seconds that the slowest replay took."""
+
+    def why_not(self, spare: bool = False) -> str | None:
+        """Why the change is not to be made beside the stream, in words; None: it is.
+
+        Args:
+            spare: whether there are executors for it, so that it takes none from the batches.
+        """
+        conf = self._attempt.session.conf
+        return (
+            limits.why_not_worth(self._earlier.rows, self._asked)
+            or limits.why_not_stored(
+                self._folder.local is not None,
+                str(conf.get(_FORMAT, "1")),
+                int(conf.get(RETAINED, "100")),
+            )
+            or limits.why_not_replayed(self._operators, self._asked.replay)
+            or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
+            or limits.why_too_busy(
+                replaying.processing(self._run),
+                replaying.interval(self._run),
+                math.inf if spare else self._asked.busiest,
+            )
+        )
+
+    def prepare(self) -> None:
+        """Make the copy, and have it catch up with the query.
+
+        Raises:
+            NotBeside: it does not, or is not the same.
+        """
+        began = time.monotonic()
+        try:
+            self._make()
+            with self._in_the_background():
+                self._rewrite()
+                self._compare(self._earlier)
+            self._catch_up(began)
+            if self._done > self._earlier.batch:
+                # What comes to something else when it is run again is found while the query runs.
+                with self._in_the_background():
+                    self.latest = self._of_query()
+                    self._compare(self.latest)
+                self._catch_up(began)
+        except NotBeside:
+            raise
+        except Exception as error:
+            why = self._given_up() or f"{self._report.change.step}: {first_line(error)}"
+            raise NotBeside(why) from error
+
+    def write(self, noted: Begun) -> str | None:
+        """Have the state of the query's last batch in the checkpoint, in the new partitions; why it
+        is not, in words; None: it is."""
+        self._report.step("replaying")
+        most = max(_LAST_SECONDS, _SLOWER * self._slowest)
+        deadline = time.monotonic() + most
+
+        def too_late() -> str | None:
+            late = time.monotonic() >= deadline
+            return f"its last batches have not been replayed in {most:.0f} s" if late else None
+
+        try:
+            while self._done < noted.batch:
+                self._replay(noted.batch, too_late)
+            self._report.step("moving in")
+            # The replays may have taken a while: one that was cut off for long comes back here.
+            if self._attempt.journal.begun() != noted:
+                return "another driver has undone or closed it meanwhile"
+            copying.take_over(
+                copying.Made(self._place, self._earlier.batch + 1, self._last + 1),
+                self._root,
+                noted.batch + 1,
+                self._folders(noted.after),
+                (self._entry(noted.batch), self._read(f"{layout.COMMITS}/{noted.batch}")),
+            )
+        except Exception as error:
+            return first_line(error)
+        return None
+
+    def drop(self) -> None:
+        """Delete the copy."""
+        try:
+            copying.clear(self._root)
+        except OSError as error:  # the next start does it
+            say(f"a copy of {self._folder.name} stays for now: {first_line(error)}")
+
+    def _folders(self, partitions: int) -> list[str]:
+        stores = sorted(self._earlier.stores)
+        return [names.folder_of(store, part) for store in stores for part in range(partitions)]
+
+    def _make(self) -> None:
+        self._report.step("copying")
+        with suppress(OSError):  # left by another one
+            copying.clear(self._root)
+        before = self._earlier.partitions
+        copying.make(self._root, self._place, self._earlier.batch, self._folders(before))
+
+    @contextmanager
+    def _in_the_background(self) -> Iterator[None]:
+        """Have the jobs of this thread be of a group, which is cancelled where it is all for
+        nothing: whoever stops the query or the driver does not wait for it."""
+        session, after = self._attempt.session, self._plan.partitions
+        group, over = f"sparkscale {self._path}", threading.Event()
+
+        def watch() -> None:
+            while not over.wait(_WATCH):
+                with suppress(Exception):  # the JVM may be gone
+                    if self._given_up() is not None:
+                        session.sparkContext.cancelJobGroup(group)
+
+        watching = threading.Thread(target=watch, name="sparkscale-copy", daemon=True)
+        with grouped(session, group, f"copy of state -> {after}", replaying.COPIES):
+            watching.start()
+            try:
+                yield
+            finally:
+                over.set()
+                watching.join()
+
+    def _rewrite(self) -> None:
+        self._report.step("rewriting beside")
+        session, after = self._attempt.session, self._plan.partitions
+        session._streamingCheckpointManager.repartition(self._path, after, True)
+        # What is written into the checkpoint in the end is to be as Spark would write it.
+        base = self._earlier.batch
+        if not (
+            entries.same(self._entry(base), self._of_copy(layout.OFFSETS))
+            and entries.same(self._read(f"{layout.COMMITS}/{base}"), self._of_copy(layout.COMMITS))
+        ):
+            raise NotBeside("the entries of its logs are not those that are known")
+
+    def _compare(self, wanted: Fingerprint) -> None:
+        """Compare the copy with the query's state as of the last batch that it has."""
+        self._report.step("comparing")
+        now = self._fingerprint(self._path, self._last, self._plan.partitions)
+        if found := compare.faults(wanted, now):
+            raise NotBeside(f"the copy is not the same: {'; '.join(found)}")
+
+    def _of_query(self) -> Fingerprint:
+        self._report.step("comparing")
+        now = self._fingerprint(self._folder.path, self._done, self._earlier.partitions)
+        self._report.measured(now, self._plan.key_groups)
+        if faults := compare.faults_of(now):
+            raise NotBeside(faults[0])
+        return now
+
+    def _fingerprint(self, path: str, batch: int, partitions: int) -> Fingerprint:
+        of, key_groups = sorted(self._earlier.stores), self._plan.key_groups
+        return fingerprint(self._attempt.session, path, of, batch, partitions, key_groups)
+
+    def _catch_up(self, began: float) -> None:
+        self._report.step("catching up")
+        replays = 0
+        while True:
+            if (why := self._given_up()) is not None:
+                raise NotBeside(why)
+            batch = read_latest(self._folder, layout.COMMITS)
+            left = 0 if batch is None else batch - self._done
+            if left <= 0 or (left <= limits.NEAR and replays >= _ENOUGH):
+                return
+            seconds = time.monotonic() - began
+            if why := limits.why_never(replays, left, seconds, self._asked.within):
+                raise NotBeside(why)
+            assert batch is not None
+            self._replay(batch, self._given_up)
+            replays += 1
+
+    def _given_up(self) -> str | None:
+        if self._attempt.stopping():
+            return "its driver was asked to stop"
+        if not self._run.handle.isActive():
+            return "its query has ended meanwhile"
+        return None
+
+    def _replay(self, batch: int, give_up: Callable[[], str | None]) -> None:
+        """Run the next batch of the query on the copy, or all up to `batch` as one where that comes
+        to the same."""
+        if batch > self._done + 1:
+            texts = [self._read(f"{log}/{n}") for log in _LOGS for n in (self._done, batch)]
+            if not limits.takes_any_number(self._operators, entries.watermarked(texts)):
+                batch = self._done + 1
+        number = self._last + 1
+        (self._place / layout.OFFSETS / str(number)).write_text(self._entry(batch))
+        copying.follow_sources(self._root, self._place)
+        if self._replays is None:
+            self._replays = Replays(self._run, self._path)
+        began = time.monotonic()
+        self._replays.replay(give_up)
+        self._slowest = max(self._slowest, time.monotonic() - began)
+        self._done, self._last = batch, number
+        if not entries.same(self._of_copy(layout.COMMITS), self._read(f"{layout.COMMITS}/{batch}")):
+            raise NotReplayed(f"batch {batch} has come to another end when it was run again")
+        if (self._place / layout.OFFSETS / str(number + 1)).exists():
+            raise NotReplayed(f"more than batch {batch} was run again")
+
+    @property
+    def _path(self) -> str:
+        return f"{self._folder.path}/{self._place.relative_to(self._root)}"
+
+    def _read(self, name: str) -> str:
+        return (self._root / name).read_text()
+
+    def _of_copy(self, log: str) -> str:
+        return (self._place / log / str(self._last)).read_text()
+
+    def _entry(self, batch: int) -> str:
+        """What the offset log has of a batch, with the new number of partitions."""
+        read = self._read(f"{layout.OFFSETS}/{batch}")
+        return entries.with_partitions(read, self._plan.partitions)
+
+
+_LOGS: tuple[Any, ...] = (layout.OFFSETS, layout.COMMITS)

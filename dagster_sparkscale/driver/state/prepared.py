@@ -1,0 +1,13 @@
+"""A new state that was made while its query ran."""
+
+from typing import Protocol
+
+from .journal import Begun
+
+
+class Prepared(Protocol):
+    """One that is to be put into the checkpoint once the query has ended."""
+
+    def write(self, noted: Begun) -> str | None:
+        """Have it in the checkpoint, as the batch after the last one; why it is not, in words;
+        None: it is."""

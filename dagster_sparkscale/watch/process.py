@@ -1,0 +1,76 @@
+"""What a sensor has for as long as its process lives. Nothing of it is needed for safety: another
+process reads back what it can, and learns the rest anew."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from dagster_sparkscale.capability import Capabilities
+from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.operations import Operations, Streams
+from dagster_sparkscale.watch.board import Shard
+from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.fleet.rows import Row
+from dagster_sparkscale.watch.learners import Learners
+from dagster_sparkscale.watch.orphans import OrphanSearch
+from dagster_sparkscale.watch.pace import Pace
+from dagster_sparkscale.watch.page.operated import RecentOperations
+from dagster_sparkscale.watch.page.recent import Recents
+from dagster_sparkscale.watch.reads import Reads
+from dagster_sparkscale.watch.spills import Spills
+
+
+@dataclass
+class Watch:
+    """What a sensor has for as long as its process lives."""
+
+    streams: Streams
+    """All of the cluster."""
+    shard: Shard
+    """The part that this sensor evaluates."""
+    operations: Operations
+    capabilities: Capabilities
+    budget: Budget | None = None
+    collector: Collector = field(init=False)
+    orphans: OrphanSearch = field(default_factory=OrphanSearch)
+    recents: Recents = field(default_factory=Recents)
+    operated: RecentOperations = field(init=False)
+    learners: Learners = field(default_factory=Learners)
+    spills: Spills = field(default_factory=Spills)
+    pace: Pace = field(default_factory=Pace)
+    reads: Reads = field(default_factory=Reads)
+    rows: dict[str, Row] = field(default_factory=dict)
+    """Each stream as it was last seen, by name."""
+    since: float | None = None
+    """When the first tick began, seconds since the epoch; None: there was none."""
+    cursor: str | None = None
+    """What the last tick had to be remembered. Dagster may not have stored it."""
+    _evaluating: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.collector = Collector(partial(self.shard.board.snapshot, self.shard.sensor))
+        self.operated = RecentOperations(self.streams.cluster_key)
+
+    @contextmanager
+    def alone(self, seconds: float) -> Iterator[float]:
+        """Keep any other tick from beginning; gives when this one began, by `time.monotonic()`.
+
+        Args:
+            seconds: of a tick.
+        """
+        began = time.monotonic()
+        # Whoever tests the sensor in the UI does so in this process, too: the looks of the one
+        # would count as hanging for the other.
+        if not self._evaluating.acquire(timeout=seconds / 2):
+            raise RuntimeError(
+                f"another evaluation of this sensor has gone on for {seconds / 2:g} s, as a test "
+                "of it from the UI: this one has looked at nothing"
+            )
+        self.reads.tick(began + seconds)
+        try:
+            yield began
+        finally:
+            self._evaluating.release()

@@ -1,0 +1,1 @@
+"""Helm, for tests of what Dagster's chart makes of our values."""

@@ -1,0 +1,56 @@
+"""python -m dev.s3 [--port PORT]
+
+Runs an S3 server (moto's, in memory) on the loopback interface until SIGTERM or Ctrl-C, and prints
+its URL.
+"""
+
+import argparse
+import sys
+import threading
+from typing import Any
+
+from dev.daemons import ended_by_signals
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(
+        prog="python -m dev.s3",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--port", type=int, default=0, help="0, the default: any free one")
+    options.add_argument("--tethered", action="store_true", help="end when standard input does")
+    given = options.parse_args()
+    server = _server(given.port)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://{server.host}:{server.port}", flush=True)
+    if given.tethered:
+        sys.stdin.read()
+    else:
+        ended_by_signals().wait()
+    server.shutdown()
+    return 0
+
+
+def _server(port: int) -> Any:
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    class Handler(MotoRequestHandler):
+        def handle_expect_100(self) -> bool:
+            # Werkzeug says so itself. Amazon's SDK takes a second time for the answer.
+            return True
+
+        def log_request(self, *_: Any) -> None:
+            """Not a line for each: a batch makes many."""
+
+    app = DomainDispatcherApplication(create_backend_app)
+    return make_server("127.0.0.1", port, app, threaded=True, request_handler=Handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""The copy of a checkpoint, and what is taken from it, as files; without Spark."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.beside import copying, names
+from dagster_sparkscale.driver.state.beside.copying import CannotCopy, Made
+from dagster_sparkscale.driver.state.folder import local_files
+from dagster_sparkscale.driver.state.journal import Begun
+from dagster_sparkscale.driver.state.undo import files_of, undo
+from tests.driver.state.beside.test_names import snapshot
+from tests.driver.state.disk import Disk, content, entry, put
+
+BEFORE, AFTER, BATCH = 2, 4, 6
+
+
+def stored(folder: Path, version: int, data: str) -> None:
+    """A version of a partition, whole, with checksums as Spark and Hadoop write them."""
+    sst = {"localFileName": "8.sst", "dfsSstFileName": f"8-{data}.sst", "sizeBytes": len(data)}
+    (folder / "SSTs").mkdir(parents=True, exist_ok=True)
+    (folder / "SSTs" / f"8-{data}.sst").write_text(data)
+    (folder / "SSTs" / f".8-{data}.sst.crc").write_text("crc")
+    (folder / f"{version}.zip").write_bytes(snapshot({"sstFiles": [sst]}))
+    for each in names.with_checksums(f"{version}.zip")[1:]:
+        (folder / each).write_text("crc")
+
+
+def folders(partitions: int) -> list[str]:
+    return [names.folder_of((0, "default"), part) for part in range(partitions)]
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """A checkpoint whose query goes on: it has begun the batch after `BATCH`."""
+    root = tmp_path / "checkpoint"
+    put(root, "metadata", '{"id":"the query\'s"}')
+    put(root, "sources/0/0", "v1")
+    put(root, "sources/0/.1.uuid.tmp", "draft")
+    for batch in range(BATCH + 2):
+        put(root, f"offsets/{batch}", entry(BEFORE))
+        if batch <= BATCH:
+            put(root, f"commits/{batch}", "v1\n{}")
+    for part in range(BEFORE):
+        place = root / "state" / "0" / str(part)
+        stored(place, 3, f"old{part}")
+        stored(place, 5, f"base{part}")
+        for version in range(4, BATCH + 3):
+            put(place, f"{version}.changelog", f"version {version}")
+        put(place, f".{BATCH + 3}.changelog.uuid.tmp", "draft")
+    put(root, "state/0/0/_metadata/schema", "v2")
+    put(root, "state/0/_metadata/v2/0", "v2\n{}")
+    return root
+
+
+@pytest.fixture
+def place(root) -> Path:
+    place = copying.place_of(root, "copy")
+    copying.make(root, place, BATCH, folders(BEFORE))
+    return place
+
+
+def test_the_copy_has_the_batch_and_what_it_is_made_of_and_nothing_later(root, place):
+    there = {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()}
+    of_a_part = {
+        *("SSTs/8-base{}.sst", "SSTs/.8-base{}.sst.crc", "6.changelog", "7.changelog"),
+        *names.with_checksums("5.zip"),
+    }
+    assert there == {
+        "metadata",
+        *(f"{log}/{batch}" for log in ("offsets", "commits") for batch in (BATCH - 1, BATCH)),
+        "sources/0/0",
+        "state/0/0/_metadata/schema",
+        "state/0/_metadata/v2/0",
+        *(f"state/0/{part}/{each.format(part)}" for part in range(BEFORE) for each in of_a_part),
+    }
+    assert json.loads((place / "metadata").read_text())["id"] != "the query's"
+    assert (place / "state/0/0/5.zip").samefile(root / "state/0/0/5.zip")
+    # What is written over is no link.
+    assert not (place / "state/0/_metadata/v2/0").samefile(root / "state/0/_metadata/v2/0")
+
+
+class OfThisHost(Disk):
+    """A checkpoint whose files are listed as those of a folder of this host are."""
+
+    def files(self, folder: str = "") -> Mapping[str, int]:
+        there = local_files(str(self._root / folder))
+        return {str(Path(folder, name)): size for name, size in there.items()}
+
+
+def test_what_is_still_written_in_it_keeps_no_change_from_being_undone(root, place, monkeypatch):
+    """Tasks of a replay that was given up go on for a moment: they rename what they have written,
+    between the listing of a folder and a look at its files."""
+    disk, was = OfThisHost(root), content(root)
+    change = Begun("plan", BATCH + 1, BEFORE, AFTER, files_of(disk))
+    put(root, f"state/0/1/{BATCH + 3}.zip", "new")
+    size = os.path.getsize
+
+    def getsize(file: str) -> int:
+        if layout.COPIES in file:
+            os.unlink(file)
+        return size(file)
+
+    monkeypatch.setattr(os.path, "getsize", getsize)
+    assert undo(disk, change).trouble is None
+    assert content(root) == was
+
+
+def test_it_stays_whole_when_spark_deletes_what_it_is_made_of(root, place):
+    for each in (root / "state" / "0" / "0").rglob("*"):
+        if each.is_file():
+            each.unlink()
+    assert (place / "state/0/0/SSTs/8-base0.sst").read_text() == "base0"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda root: (root / "state/0/1/5.zip").unlink(), None),
+        (lambda root: put(root, "state/0/1/7_0c1f.zip", ""), names.NotKnown),
+        (lambda root: put(root, "state/0/1/5.zip", "cut off"), names.NotKnown),
+        (lambda root: (root / "state/0/1/SSTs/8-base1.sst").unlink(), FileNotFoundError),
+        (lambda root: [each.unlink() for each in (root / "state/0/1").glob("*.*")], CannotCopy),
+    ],
+)
+def test_what_is_not_whole_is_not_copied(root, spoil, error):
+    spoil(root)
+    place = copying.place_of(root, "copy")
+    if error is None:  # an earlier snapshot does as well
+        copying.make(root, place, BATCH, folders(BEFORE))
+        assert (place / "state/0/1/3.zip").exists()
+        return
+    with pytest.raises(error):
+        copying.make(root, place, BATCH, folders(BEFORE))
+
+
+def test_sources_are_followed(root, place):
+    put(root, "sources/0/1", "v1 later")
+    copying.follow_sources(root, place)
+    assert (place / "sources/0/1").read_text() == "v1 later"
+    assert not (place / "sources/0/.1.uuid.tmp").exists()
+
+
+def caught_up(place: Path, version: int = BATCH + 3) -> Made:
+    """What Spark makes of a copy: rewritten, and with a batch more."""
+    for part in range(AFTER):
+        stored(place / "state" / "0" / str(part), BATCH + 2, f"rewritten{part}")
+        stored(place / "state" / "0" / str(part), version, f"new{part}")
+    put(place, f"state/0/_metadata/v2/{BATCH + 1}", 'v2\n{"numPartitions":4}')
+    put(place, f"state/0/_metadata/v2/{BATCH + 2}", f"v2 in {layout.COPIES}")
+    return Made(place, BATCH + 1, version)
+
+
+def take_over(made: Made, root: Path, last: int = BATCH + 1) -> None:
+    texts = (entry(AFTER), "v1\n{}")
+    copying.take_over(made, root, last + 1, folders(AFTER), texts)
+
+
+def begun(root: Path) -> Begun:
+    return Begun("plan", BATCH + 1, BEFORE, AFTER, files_of(Disk(root)))
+
+
+def test_what_it_has_come_to_is_a_batch_of_the_checkpoint_as_of_spark_s_rewriting(root, place):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    before, made = content(root), caught_up(place)
+    change = begun(root)
+    take_over(made, root)
+    new = {name: it for name, it in content(root).items() if name not in before}
+    batch = BATCH + 2
+    of_a_part = ["SSTs/8-new{}.sst", *names.with_checksums(f"{batch + 1}.zip")]
+    named = {f"state/0/{part}/{each.format(part)}" for part in range(AFTER) for each in of_a_part}
+    hidden = {f"state/0/{part}/SSTs/.8-new{part}.sst.crc" for part in range(AFTER)}
+    described = f"state/0/_metadata/v2/{batch}"
+    assert set(new) == {*named, *hidden, described, f"offsets/{batch}", f"commits/{batch}"}
+    assert new[described] == b'v2\n{"numPartitions":4}'
+    assert layout.bound(new[f"offsets/{batch}"].decode(), "").partitions == AFTER
+    assert {name: content(root)[name] for name in before} == before
+    copying.clear(root)
+    assert (root / "state/0/3/SSTs/8-new3.sst").read_text() == "new3"
+    assert not (root / layout.COPIES).exists()
+    assert undo(Disk(root), change).trouble is None
+    assert content(root) == before
+
+
+def test_its_files_are_the_newest_there(root, place):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    made = caught_up(place)
+    for each in place.rglob("*.sst"):
+        os.utime(each, (0, 0))
+    take_over(made, root)
+    times = {each.name: each.stat().st_mtime for each in root.glob("state/0/?/SSTs/*.sst")}
+    new = {name for name in times if "new" in name}
+    assert len(new) == AFTER and min(times[each] for each in new) > 1e9
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda place: (place / f"state/0/3/{BATCH + 3}.zip").unlink(),
+        lambda place: put(place, f"state/0/3/{BATCH + 3}.zip", "cut off"),
+        lambda place: (place / "state/0/3/SSTs/8-new3.sst").unlink(),
+        lambda place: (place / f"state/0/_metadata/v2/{BATCH + 1}").unlink(),
+        lambda place: put(place, f"state/0/_metadata/v2/{BATCH + 1}", f"v2 {layout.COPIES}"),
+    ],
+)
+def test_what_can_t_be_taken_over_whole_is_undone_whole(root, place, spoil):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    before, made = content(root), caught_up(place)
+    spoil(place)
+    change = begun(root)
+    with pytest.raises((CannotCopy, names.NotKnown, OSError)):
+        take_over(made, root)
+    assert not (root / f"commits/{BATCH + 2}").exists()
+    assert undo(Disk(root), change).trouble is None
+    assert content(root) == before
+
+
+def test_nothing_that_is_there_is_written_over(root, place):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    made = caught_up(place)
+    put(root, f"state/0/0/{BATCH + 3}.zip", "somebody's")
+    with pytest.raises(FileExistsError):
+        take_over(made, root)
+    assert (root / f"state/0/0/{BATCH + 3}.zip").read_text() == "somebody's"

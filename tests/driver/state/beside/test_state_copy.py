@@ -1,0 +1,360 @@
+"""A copy that catches up with its query; what Spark does is played on the disk."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy
+from dagster_sparkscale.driver.state.beside.limits import Limits, Source
+from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
+from dagster_sparkscale.driver.state.journal import Begun, Journal
+from dagster_sparkscale.driver.state.layout import COPIES
+from dagster_sparkscale.driver.state.plans import StatePlan
+from dagster_sparkscale.driver.state.reconfigure import Attempt
+from dagster_sparkscale.driver.state.reporting import InPlace
+from dagster_sparkscale.driver.state.undo import files_of
+from tests.driver.state.beside.test_copying import folders, stored
+from tests.driver.state.disk import Disk, content, entry, put
+from tests.driver.state.played import Context
+
+PLAN = StatePlan("plan", partitions=4, key_groups=8, queries=("counts",))
+ASKED = Limits(rows=0, replay=False, within=600.0)
+STORE = (0, "default")
+
+
+def commit(watermark: int = 0) -> str:
+    return f'v1\n{{"nextBatchWatermarkMs":{watermark}}}'
+
+
+class Scene:
+    """A query that goes on: its state is the batch that it was left by.
+
+    Its copy's is the batch of the query that was replayed last.
+    """
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, operator: str) -> None:
+        self.root, self.disk = root, Disk(root)
+        self.disk.local = str(root)
+        put(root, "metadata", '{"id":"its own"}')
+        described = json.dumps({"operatorInfo": {"operatorName": operator}})
+        put(root, "state/0/_metadata/v2/0", f"v2\n{described}")
+        self.batch, self.watermark = -1, 0
+        for _ in range(3):
+            self.goes_on()
+        self.active, self.stopping = True, False
+        self.replayed: list[int] = []
+        self.differs: Callable[[int], bool] = lambda batch: False
+        self.steps: dict[str, Callable[[], None]] = {}
+        self.on_replay: Callable[[], None] = lambda: None
+        self.kept: dict[Path, int] = {}
+        """The batches of the query that copies have come to."""
+        self.sources = (Source("files"),)
+        self.session = SimpleNamespace(
+            sparkContext=Context(), _streamingCheckpointManager=self, conf={}
+        )
+        monkeypatch.setattr(state_copy, "fingerprint", self._fingerprint)
+        monkeypatch.setattr(state_copy, "Replays", lambda _run, place: Replays(self, place))
+        monkeypatch.setattr(replaying, "sources", lambda _frame: self.sources)
+        self.report = InPlace("plan", "counts", after=4)
+        step = self.report.step
+
+        def stepping(name: str) -> None:
+            step(name)
+            self.steps.get(name, lambda: None)()
+
+        monkeypatch.setattr(self.report, "step", stepping)
+        progress = [SimpleNamespace(durationMs={"triggerExecution": 500})] * 12
+        trigger = SimpleNamespace(intervalMs=lambda: 10_000)
+        self.run: Any = SimpleNamespace(
+            handle=SimpleNamespace(
+                isActive=lambda: self.active,
+                streamingQuery=lambda: SimpleNamespace(trigger=lambda: trigger),
+            ),
+            started=SimpleNamespace(
+                new=SimpleNamespace(frame=None), handle=SimpleNamespace(recentProgress=progress)
+            ),
+        )
+
+    def goes_on(self, batches: int = 1) -> None:
+        for _ in range(batches):
+            self.batch += 1
+            text = entry(2).replace('"batchWatermarkMs":0', f'"batchWatermarkMs":{self.watermark}')
+            put(self.root, f"offsets/{self.batch}", text.replace('"at":7', f'"at":{self.batch}'))
+            put(self.root, f"commits/{self.batch}", commit(self.watermark))
+            for part in range(2):
+                place = self.root / "state" / "0" / str(part)
+                stored(place, self.batch + 1, f"query{part}-{self.batch}")
+
+    def _fingerprint(self, _session, path, of, batch, partitions, groups) -> Fingerprint:
+        assert list(of) == [STORE] and groups == 8
+        copied = COPIES in path
+        assert partitions == (4 if copied else 2)
+        if copied:
+            assert (Path(path) / "commits" / str(batch)).exists()
+            batch = self.kept[Path(path)]
+            batch += 1000 if self.differs(batch) else 0
+        return self.state(batch, partitions)
+
+    def state(self, batch: int, partitions: int = 2) -> Fingerprint:
+        rows = Rows(
+            {group: Group(1, (batch, group)) for group in range(8)},
+            {part: Partition(8 // partitions) for part in range(partitions)},
+        )
+        return Fingerprint(batch, partitions, {STORE: rows})
+
+    def repartition(self, path: str, partitions: int, exactly_once: bool) -> None:
+        """As Spark does it."""
+        assert (partitions, exactly_once) == (4, True)
+        place = Path(path)
+        last = max(int(each.name) for each in (place / "commits").iterdir())
+        assert last == max(int(each.name) for each in (place / "offsets").iterdir())
+        read = (place / f"offsets/{last}").read_text()
+        put(place, f"offsets/{last + 1}", read.replace('partitions":"2"', 'partitions":"4"'))
+        put(place, f"commits/{last + 1}", (place / f"commits/{last}").read_text())
+        put(place, f"state/0/_metadata/v2/{last + 1}", 'v2\n{"numPartitions":4}')
+        self.write(place, last + 2)
+        self.kept[place] = last
+
+    def write(self, place: Path, version: int) -> None:
+        for part in range(4):
+            stored(place / "state" / "0" / str(part), version, f"copy{part}-{version}")
+
+    def copy(self, asked: Limits = ASKED) -> StateCopy:
+        attempt = Attempt(
+            *(self.session, self.disk, Journal(self.disk), PLAN, self.report, "4.3.0"),
+            stopping=lambda: self.stopping,
+        )
+        return StateCopy(attempt, self.run, asked, self.state(self.batch))
+
+    def begun(self) -> Begun:
+        """A change that is written down."""
+        noted = Begun("plan", self.batch, 2, 4, files_of(self.disk))
+        Journal(self.disk).begin(noted)
+        return noted
+
+
+class Replays:
+    """What runs the last entry of a copy's log, as Spark does it."""
+
+    def __init__(self, scene: Scene, place: str) -> None:
+        self._scene, self._place = scene, Path(place)
+
+    def replay(self, give_up: Callable[[], str | None]) -> None:
+        scene, place = self._scene, self._place
+        if (why := give_up()) is not None:
+            raise replaying.NotReplayed(why)
+        last = max(int(each.name) for each in (place / "offsets").iterdir())
+        assert not (place / f"commits/{last}").exists() and (place / f"commits/{last - 1}").exists()
+        text = (place / f"offsets/{last}").read_text()
+        assert layout.bound(text, "").partitions == 4
+        at = json.loads(text.splitlines()[2])["at"]
+        put(place, f"commits/{last}", (scene.root / f"commits/{at}").read_text())
+        scene.write(place, last + 1)
+        scene.kept[place] = at
+        scene.replayed.append(at)
+        scene.on_replay()
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch) -> Scene:
+    return Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave")
+
+
+def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
+    copy = scene.copy()
+    assert copy.why_not() is None
+    copy.prepare()
+    was = content(scene.root)
+    assert copy.write(scene.begun()) is None
+    assert scene.replayed == [] and copy.latest.batch == 2
+    new = {name for name in content(scene.root) if name not in was}
+    assert {"offsets/3", "commits/3", "state/0/_metadata/v2/3", "state/0/3/4.zip"} <= new
+    copy.drop()
+    assert not (scene.root / COPIES).exists()
+
+
+def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the_end(scene):
+    scene.steps["rewriting beside"] = lambda: scene.goes_on(5)
+    copy = scene.copy()
+    copy.prepare()
+    assert scene.replayed == [7] and copy.latest.batch == 7
+    scene.goes_on()
+    was = content(scene.root)
+    assert copy.write(scene.begun()) is None
+    assert scene.replayed == [7, 8]
+    now = content(scene.root)
+    assert {name: now[name] for name in was} == was
+    bound = layout.bound(now["offsets/9"].decode(), "")
+    assert (bound.partitions, json.loads(now["offsets/9"].splitlines()[2])) == (4, {"at": 8})
+    # The copy has batch 8 as its batch 5, of version 6; here it is batch 9, of version 10.
+    assert b"copy3-6" in now["state/0/3/SSTs/8-copy3-6.sst"]
+    assert now["commits/9"] == commit().encode()
+    assert set(folders(4)) == {
+        name.removeprefix("state/").removesuffix("/10.zip")
+        for name in now
+        if name.endswith("/10.zip")
+    }
+
+
+@pytest.mark.parametrize(("operator", "watermark"), [("stateStoreSave", 5), ("dedupe", 7)])
+def test_with_a_watermark_one_batch_after_the_other_is_replayed(
+    tmp_path, monkeypatch, operator, watermark
+):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, operator)
+    scene.watermark = watermark
+    scene.steps["rewriting beside"] = lambda: scene.goes_on(3)
+    copy = scene.copy()
+    copy.prepare()
+    scene.goes_on(2)
+    assert copy.write(scene.begun()) is None
+    assert scene.replayed == [3, 4, 5, 6, 7]
+    assert content(scene.root)["commits/8"] == commit(watermark).encode()
+
+
+def test_and_of_operators_that_need_each_batch(tmp_path, monkeypatch):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, "symmetricHashJoin")
+    scene.steps["rewriting beside"] = lambda: scene.goes_on(3)
+    scene.copy().prepare()
+    assert scene.replayed == [3, 4, 5]
+
+
+def test_a_batch_that_comes_with_each_replay_is_left_to_the_end(scene):
+    scene.steps["copying"] = scene.goes_on
+    scene.on_replay = scene.goes_on
+    copy = scene.copy()
+    copy.prepare()
+    assert len(scene.replayed) <= 2 * state_copy._ENOUGH
+    scene.on_replay = lambda: None
+    assert copy.write(scene.begun()) is None
+    assert scene.replayed[-1] == scene.batch
+
+
+def test_a_copy_that_never_catches_up_is_given_up(tmp_path, monkeypatch):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, "symmetricHashJoin")
+    scene.steps["copying"] = lambda: scene.goes_on(3)
+    scene.on_replay = scene.goes_on
+    with pytest.raises(NotBeside, match="its copy has not caught up by 40 replays: 3 batches"):
+        scene.copy().prepare()
+    assert len(scene.replayed) == limits.MOST_REPLAYS
+
+
+@pytest.mark.parametrize("differing", [2, 4])
+def test_a_copy_that_is_not_the_same_is_given_up_while_the_query_runs(scene, differing):
+    scene.steps["rewriting beside"] = lambda: scene.goes_on(2)
+    scene.differs = lambda batch: batch == differing
+    was = content(scene.root)
+    with pytest.raises(NotBeside, match="the copy is not the same: operator 0, store 'default'"):
+        scene.copy().prepare()
+    now = content(scene.root)
+    assert {name: now[name] for name in was} == was
+
+
+def test_a_batch_with_another_watermark_than_it_had_is_given_up(scene):
+    scene.watermark = 5
+    scene.steps["rewriting beside"] = scene.goes_on
+
+    def another() -> None:
+        (place,) = scene.kept
+        put(place, "commits/4", commit(9))
+
+    scene.on_replay = another
+    with pytest.raises(NotBeside, match="batch 3 has come to another end when it was run again"):
+        scene.copy().prepare()
+
+
+@pytest.mark.parametrize(
+    ("stops", "why"),
+    [
+        ({"active": False}, "its query has ended meanwhile"),
+        ({"stopping": True}, "its driver was asked to stop"),
+    ],
+)
+@pytest.mark.parametrize("step", ["comparing", "catching up"])
+def test_an_end_of_the_query_or_the_driver_is_heeded(scene, stops, why, step):
+    scene.steps["copying"] = scene.goes_on
+    scene.steps[step] = lambda: scene.__dict__.update(stops)
+    with pytest.raises(NotBeside, match=why):
+        scene.copy().prepare()
+    assert scene.replayed == []
+
+
+def test_entries_that_spark_writes_in_another_way_are_not_written_by_us(scene):
+    known = scene.repartition
+
+    def another(path: str, *more: Any) -> None:
+        known(path, *more)
+        file = Path(path) / "offsets/3"
+        file.write_text(file.read_text().replace('"conf"', '"version":3,"conf"'))
+
+    scene.session._streamingCheckpointManager = SimpleNamespace(repartition=another)
+    with pytest.raises(NotBeside, match="the entries of its logs are not those that are known"):
+        scene.copy().prepare()
+
+
+def test_what_fails_says_at_which_step(scene):
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no executor")
+
+    scene.session._streamingCheckpointManager = SimpleNamespace(repartition=fails)
+    with pytest.raises(NotBeside, match="rewriting beside: no executor"):
+        scene.copy().prepare()
+
+
+def test_what_fails_at_the_end_is_told_and_not_raised(scene):
+    copy = scene.copy()
+    copy.prepare()
+    for each in (scene.root / COPIES).rglob("4.zip"):
+        each.unlink()
+    assert "is no snapshot" in (copy.write(scene.begun()) or "")
+
+
+def test_what_another_driver_has_closed_while_the_last_batch_was_replayed_is_not_moved_in(scene):
+    """One that was cut off for long: the other one runs the query."""
+    copy = scene.copy()
+    copy.prepare()
+    scene.goes_on()
+    noted, was = scene.begun(), content(scene.root)
+    scene.on_replay = Journal(scene.disk).close
+    assert copy.write(noted) == "another driver has undone or closed it meanwhile"
+    assert content(scene.root) == was
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"sources": (Source("socket"),)}, "it reads from 'socket'"),
+        ({"sources": (Source("files", True),)}, "cleanSource"),
+        (
+            {"session": {state_copy.RETAINED: "5"}},
+            "only 5 batches are retained",
+        ),
+        ({"session": {state_copy._FORMAT: "2"}}, "kept in format 2 of state stores"),
+        ({"local": None}, "in no folder that the driver's host has"),
+    ],
+)
+def test_it_is_refused_before_anything_is_copied(scene, change, why):
+    scene.sources = change.get("sources", scene.sources)
+    scene.session.conf.update(change.get("session", {}))
+    scene.disk.local = change.get("local", scene.disk.local)
+    assert why in (scene.copy().why_not() or "")
+
+
+def test_and_by_what_was_asked(scene):
+    assert "rows are fewer than 1,000" in (scene.copy(Limits(1000, True, 60.0)).why_not() or "")
+    busy = scene.copy(Limits(0, True, 60.0, busiest=0.01)).why_not()
+    assert (
+        busy == "its batches take 0.05 of their interval: above 0.01 there is nothing to spare "
+        "for a copy"
+    )
+
+
+def test_an_operator_without_a_name_is_not_replayed(scene):
+    (scene.root / "state/0/_metadata/v2/0").write_text("v2\n{}")
+    why = scene.copy().why_not()
+    assert why == "it was not tried for operators such as one that its checkpoint does not name"

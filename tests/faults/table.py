@@ -1,0 +1,68 @@
+"""Writes `docs/faults.md`: what was tried of each fault, and what was seen."""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+from tests.faults.kinds import FAULTS, Fault
+from tests.faults.running import Tried
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+BEGIN, END = "<!-- written by `make faults` -->", "<!-- to here -->"
+_ROW = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
+
+
+def rows(text: str) -> list[str]:
+    """Names of the faults that a page tells of."""
+    return _ROW.findall(text)
+
+
+def table(found: Mapping[str, Tried], on: date) -> str:
+    """The table, with its sums below."""
+    lines = [
+        "| fault | what is done | schedules tried | held | calls that met it | seconds to recover: "
+        "half, 95 % | one of them again |",
+        "|---|---|---|---|---|---|---|",
+        *(_row(FAULTS[name], each) for name, each in found.items()),
+    ]
+    schedules = sum(each.schedules for each in found.values())
+    held = sum(each.schedules - len(each.broken) for each in found.values())
+    two = sum(each.two_drivers for each in found.values())
+    operations = sum(each.operations for each in found.values())
+    lines += [
+        "",
+        f"Played on {on:%d %B %Y}: {schedules:,} schedules with {operations:,} operations. "
+        f"{held:,} held. Two drivers on one checkpoint: in {two} of them.",
+    ]
+    broken = [(name, seed, why) for name, t in found.items() for seed, why in t.broken.items()]
+    if broken:
+        lines += ["", "What did not hold:", ""]
+        lines += [
+            f"- `make fault NAME={name} SEED={seed}`: {_plain(why[0])}"
+            for name, seed, why in broken[:20]
+        ]
+        if len(broken) > 20:
+            lines.append(f"- and {len(broken) - 20} more")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "/").replace("<", "(").replace(">", ")").replace("\n", " ")
+
+
+def _row(fault: Fault, each: Tried) -> str:
+    held = each.schedules - len(each.broken)
+    seed = next(iter(each.broken), 1)
+    times = f"{each.median:.0f}, {each.quantile(0.95):.0f}" if each.recovered else "none had died"
+    return (
+        f"| `{fault.name}` | {fault.in_words} | {each.schedules:,} | {held:,} | {each.calls:,} | "
+        f"{times} | `make fault NAME={fault.name} SEED={seed}` |"
+    )
+
+
+def write(found: Mapping[str, Tried], on: date, page: Path = PAGE) -> None:
+    """Put the table into its page, the text around which stays."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{table(found, on)}\n\n{END}{after}")

@@ -1,0 +1,132 @@
+"""What the sensors of one cluster remember of streams that come to another of them."""
+
+import time
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.observe.history import history
+from dagster_sparkscale.watch import tick as tick_module
+from dagster_sparkscale.watch.memory import Memory
+from tests.watch.test_shards import Sharded, running
+
+
+@pytest.fixture
+def cursors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """What Dagster remembers of each sensor, also of those that there are no more."""
+    stored: dict[str, str | None] = {}
+    monkeypatch.setattr(
+        tick_module,
+        "sensor_cursors",
+        lambda *_: {sensor: cursor for sensor, cursor in stored.items() if cursor},
+    )
+    return stored
+
+
+def reloaded(before: Sharded, shards: int) -> Sharded:
+    """The code location was loaded anew, with so many shards."""
+    return Sharded(
+        before.streams,
+        shards,
+        world=before.world,
+        instance=before.instance,
+        cursors=before.cursors,
+    )
+
+
+def minutes(made: Sharded) -> dict[str, set[int]]:
+    """All that is known of each stream, stored or not."""
+    found: dict[str, set[int]] = {}
+    for stream in made.streams:
+        known = Memory.load(made.cursors.get(made.shard(stream.name))).of(stream.name)
+        stored = history(made.instance, dg.AssetKey([stream.name]), 0, time.time() + 1)
+        found[stream.name] = {minute.at for minute in (*stored, *known.minutes)}
+    return found
+
+
+def test_a_tick_that_dagster_drops_costs_no_minute_of_a_stream_that_has_come(
+    cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = running(12, 1, cursors=cursors)
+    for _ in range(2):
+        made.tick("autoscaler")
+        clock[0] += 60
+    before = minutes(made)
+    made = reloaded(made, 3)
+    first, other, third = made.names
+    with monkeypatch.context() as dropped:
+        dropped.setattr(made.instance, "report_runless_asset_event", lambda event: None)
+        made.tick(other)
+        del cursors[other]
+    made.tick(first)  # which has forgotten the others' streams
+    for _ in range(3):
+        clock[0] += 60
+        made.tick(other)
+        made.tick(third)
+        after = minutes(made)
+        for name in before:
+            assert before[name] <= after[name]
+            assert made.shard(name) == first or int(clock[0]) in after[name]
+
+
+def test_while_it_cannot_be_read_nothing_is_forgotten(
+    cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> dict[str, str]:
+        raise OSError("database is locked")
+
+    made = running(12, 1, cursors=cursors)
+    for _ in range(2):
+        made.tick("autoscaler")
+        clock[0] += 60
+    before = minutes(made)
+    made = reloaded(made, 3)
+    with monkeypatch.context() as broken:
+        broken.setattr(tick_module, "sensor_cursors", locked)
+        tick = made.tick("autoscaler")
+        text = tick.data.skip_message
+        assert "other sensors' cursors can't be read: OSError: database is locked" in text
+    clock[0] += 60
+    for name in made.names:
+        made.tick(name)
+    after = minutes(made)
+    for name in before:
+        assert before[name] < after[name]
+
+
+def test_of_two_sensors_that_remember_a_stream_the_later_is_right(
+    cursors: dict[str, str | None], clock: list[float]
+) -> None:
+    made = running(12, 3, cursors=cursors)
+    for name in made.names:
+        made.tick(name)
+    made = reloaded(made, 1)
+    for _ in range(3):
+        clock[0] += 60
+        made.tick("autoscaler")
+    before = minutes(made)
+    made = reloaded(made, 3)
+    clock[0] += 60
+    for name in made.names:
+        made.tick(name)
+    after = minutes(made)
+    for name in before:
+        assert after[name] == before[name] | {int(clock[0])}
+
+
+def test_once_it_is_stored_what_another_remembered_is_forgotten(
+    cursors: dict[str, str | None], clock: list[float]
+) -> None:
+    made = running(12, 1, cursors=cursors)
+    made.tick("autoscaler")
+    made = reloaded(made, 3)
+    other = made.names[1]
+    for _ in range(2):
+        clock[0] += 60
+        made.tick(other)
+    cursors[other] = None  # somebody has reset it
+    clock[0] += 60
+    made.tick(other)
+    for name in made.evaluates(other):
+        known = Memory.load(cursors[other]).of(name)
+        assert known.told.at == clock[0] and not known.minutes
