@@ -29,7 +29,7 @@ from tests.short_lives import EXECUTORS, begin_archive, for_short_lives, with_ar
 from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
 
-pytest_plugins = ["tests.revisions", "tests.leftovers", "tests.progress"]
+pytest_plugins = ["tests.dagster_storage", "tests.leftovers", "tests.progress"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 
