@@ -92,7 +92,8 @@ def restart(where: Target, stream: str, **config: Any) -> None:
 def reconfigure(where: Target, stream: str, **config: Any) -> None:
     """Give the state of STREAM N partitions, or as many as are declared or recommended.
 
-    The stream is restarted for it, and stands still meanwhile.
+    Its query is changed beside the stream or in place, and else by a restart of the driver;
+    --dry-run says which, and for how long the stream would stand still.
     """
     carry_out(where.find(stream), "reconfigure_state", stream, config)
 

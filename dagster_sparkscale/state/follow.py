@@ -31,6 +31,8 @@ class Following:
     status: Status | None = None
     """The last answer of an agent."""
     _reported: dict[tuple[int, str], set[str]] = field(default_factory=dict)
+    _took: dict[tuple[int, str], dict[str, float]] = field(default_factory=dict)
+    """The seconds of each step as last told."""
 
     def until_through(self, driver: Driver, in_place: bool = False) -> Driver:
         """Wait until every query is through, with its first batch if its state is as planned.
@@ -112,13 +114,16 @@ class Following:
         reported = self._reported.setdefault((epoch, now.query), set())
         if now.step in reported:
             return
-        took = [
-            f"{step} took {seconds:.1f} s"
-            for step, seconds in (now.seconds or {}).items()
-            if f"{step} took" not in reported
-        ]
         reported.add(now.step)
-        reported.update(f"{step} took" for step in now.seconds or {})
+        # A step that comes again goes on counting, and the one in progress is not over.
+        before = self._took.setdefault((epoch, now.query), {})
+        news = {
+            step: seconds - before.get(step, 0.0)
+            for step, seconds in (now.seconds or {}).items()
+            if step != now.step and (step not in before or seconds - before[step] >= 0.05)
+        }
+        before.update({step: (now.seconds or {})[step] for step in news})
+        took = [f"{step} took {seconds:.1f} s" for step, seconds in news.items()]
         self.tell(f"{listed([now])} ({', '.join(took)})" if took else listed([now]))
 
     def _out_of_time(self, driver: Driver, status: Status | None) -> str:

@@ -13,6 +13,7 @@ from dagster_sparkscale.observe.state import (
     rows,
     rows_of_partitions,
     stateful,
+    stood_still,
 )
 from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
 from dagster_sparkscale.quantities import DASH
@@ -66,6 +67,9 @@ def sentence(change: Reconfiguration) -> str:
     took = f" after {sum(change.seconds.values()):.1f} s" if change.seconds else ""
     reason = f": {change.reason}" if change.reason else ""
     at = clock(change.began_at)
+    still = stood_still(change) if change.way != "restart" else None
+    if still:
+        took += f", stood still for {still:.1f} s, {change.way}"
     return f"last reconfigured at {at}: {change.query!r}, {numbers}, {change.outcome}{took}{reason}"
 
 

@@ -97,7 +97,8 @@ def _planned(change: PartitionChange) -> Report:
 
 def _done(story: Reconfigured) -> Report:
     return Report(
-        f"{listed(story.results)}; the first batch was through after {story.seconds:.1f} s",
+        f"{listed(story.results)}{_standstill(story)}; the first batch was through after "
+        f"{story.seconds:.1f} s",
         {
             "ending": "reconfigured",
             "dry_run": False,
@@ -110,6 +111,16 @@ def _done(story: Reconfigured) -> Report:
         },
         notes=story.notes,
     )
+
+
+def _standstill(story: Reconfigured) -> str:
+    """For how long queries stood still, where the driver ran on, and by which way."""
+    ways = [
+        f"; query {each.query!r} stood still for {seconds:.1f} s, {each.way}"
+        for each in story.results
+        if each.way != "restart" and (seconds := stood_still(each))
+    ]
+    return "".join(ways)
 
 
 def _in_short(change: PartitionChange) -> str:

@@ -72,6 +72,11 @@ def test_the_last_change_is_a_sentence_below():
     )
 
 
+def test_one_that_the_driver_ran_on_for_says_how_long_the_query_stood_still():
+    done = change(seconds={"preparing": 2.0, "rewriting": 8.25}, way="in place")
+    assert sentence(done).endswith("changed after 10.2 s, stood still for 8.2 s, in place")
+
+
 def test_one_that_was_not_done_says_why():
     undone = change(outcome="undone", reason="a key is missing", before=None)
     assert sentence(undone).endswith("'counts', - -> 8 partitions, undone: a key is missing")

@@ -65,6 +65,20 @@ class TestDone:
             Run(world).lines
         )
 
+    def test_a_step_that_goes_on_or_comes_again_is_told_with_the_seconds_since(self, world):
+        acts = [
+            tells(change(step="preparing", seconds={"checking": 0.0, "preparing": 0.0})),
+            tells(change(step="copying", seconds={"checking": 0.0, "preparing": 15.5})),
+            runs(8, change(seconds={"checking": 0.3, "preparing": 15.5, "copying": 2.0})),
+        ]
+        plays(world, acts)
+        told = [line for line in Run(world).lines if line.startswith("query 'counts':")]
+        assert told[1:] == [
+            "query 'counts': preparing (checking took 0.0 s)",
+            "query 'counts': copying (preparing took 15.5 s)",
+            "query 'counts': changed, 4 -> 8 partitions (checking took 0.3 s, copying took 2.0 s)",
+        ]
+
     def test_what_it_costs_is_told_before_anything_is_stopped(self, world):
         plays(world, [runs(8, change())])
         stopped_at = []

@@ -70,6 +70,12 @@ class TestDone:
         assert query["rows_per_partition_after"] == [20] * 7 + [40]
         assert query["rows_per_key_group"] == [10] * 15 + [30]
 
+    def test_a_query_that_stood_still_for_seconds_says_for_how_many(self, deployed):
+        seconds = {"copying": 30.0, "replaying": 2.0, "verifying": 1.5}
+        line, story = told(self.carried_out(deployed, way="beside the stream", seconds=seconds))
+        assert "; query 'counts' stood still for 3.5 s, beside the stream; the first" in line
+        assert story["queries"][0]["stood_still_seconds"] == 3.5
+
     def test_what_was_not_measured_is_no_zero(self, deployed):
         nothing = dict.fromkeys(
             ("group_rows", "partition_rows", "partition_rows_after", "rows", "seconds")

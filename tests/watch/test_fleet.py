@@ -172,6 +172,11 @@ class TestWhatWaits:
         assert seen(operation=run, **doing).waits == f"{run} is in progress: {words}"
         assert seen(**doing).waits == words, "as where recovery undoes it"
 
+    def test_a_change_of_state_is_told_before_what_fails_meanwhile(self):
+        doing = {"reconfigurations": (change(step="catching up"),), **OVERLOADED}
+        made = seen(operation="reconfigure_state run 1a2b", **doing)
+        assert made.note == f"{made.waits}; R is 2.50"
+
     def test_a_decision_that_is_not_due(self):
         made = seen(due=False, **OVERLOADED)
         assert made.waits == "not due yet"

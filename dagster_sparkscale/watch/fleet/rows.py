@@ -129,8 +129,10 @@ class Row:
         if self.looping:
             return WithRemedy(f"{self.restarts} restarts within 24 h; ", self.waits or self.reason)
         if self.failing and self.state != "stopped":
+            # What it is busy with explains a failing check more often than the other way round.
+            busy = (self.waits,) if self.busy and self.waits else ()
             # A stream that is held by hand fails by that, and the text of a check can't know it.
-            return joined((self.failing[0].text, *self.steering[:1]))
+            return joined((*busy, self.failing[0].text, *self.steering[:1]))
         if self.state == "running" and self.failed_batches:
             number = self.failed_batches
             return f"{number} {'batch' if number == 1 else 'batches'} failed within the window"
