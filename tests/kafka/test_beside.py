@@ -111,7 +111,7 @@ def test_records_that_are_gone_when_they_are_read_again_are_found_and_it_is_chan
 ) -> None:
     why = {
         # Spark fails the batch.
-        "strict": "catching up: ",
+        "strict": "Some data may have been lost because they are not available in Kafka any more",
         # Spark passes over them.
         "lenient": "the copy is not the same: operator 0, store 'default': rows of key group",
     }
@@ -125,6 +125,5 @@ def test_records_that_are_gone_when_they_are_read_again_are_found_and_it_is_chan
             query.count(driver)
         for query in queries:
             report = query.change(driver, 16, go_on, lost=kafka.address)
-            print(report)
             assert report.way == "in place"
-            assert (report.beside or "").startswith(why[query.place.name])
+            assert why[query.place.name] in (report.beside or "")
