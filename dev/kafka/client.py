@@ -47,6 +47,17 @@ def delete_topic(address: str, topic: str) -> None:
     _wait(f"the end of topic {topic!r}", lambda: not partitions_of(address, topic))
 
 
+def delete_records(address: str, topic: str) -> None:
+    """Delete all records that a topic has now, as its retention would."""
+    from confluent_kafka import OFFSET_END, TopicPartition
+
+    admin = _admin(address)
+    every = range(partitions_of(address, topic))
+    of = [TopicPartition(topic, number, OFFSET_END) for number in every]
+    for deleted in admin.delete_records(of).values():
+        deleted.result(_SECONDS)
+
+
 def add_partitions(address: str, topic: str, partitions: int) -> None:
     """Have a topic have more partitions.
 
