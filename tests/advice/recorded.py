@@ -14,7 +14,7 @@ from dagster_sparkscale.backtest.model import Application
 from dagster_sparkscale.backtest.simulate import simulate
 from tests.observe.stored import store
 
-HOURS = 8
+HOURS = 5
 BEGAN = 1_800_000_000 // 86400 * 86400
 
 STREAM = StructuredStream(

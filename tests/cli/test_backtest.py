@@ -1,8 +1,10 @@
 """Backtests from the command line, of a history in Dagster's event log."""
 
 import json
+import shutil
 import sys
 import time
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -17,15 +19,24 @@ DECLARED = (
 )
 
 
+@pytest.fixture(scope="module")
+def stored_home(made_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of Dagster, to copy, in which hours of `clicks` are stored."""
+    home = tmp_path_factory.mktemp("stored") / "home"
+    shutil.copytree(made_home, home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        stored_in(instance, recorded(began_at=int(time.time()) // 86400 * 86400 - 86400))
+    return home
+
+
 @pytest.fixture
-def known(terminal: Terminal) -> Terminal:
-    """`clicks`, of which eight hours are stored."""
+def known(terminal: Terminal, stored_home: Path) -> Terminal:
+    """`clicks`, of which hours are stored."""
+    shutil.copytree(stored_home, terminal.folder / "home", dirs_exist_ok=True)
     terminal.declare(DECLARED)
     definitions = terminal.folder / "definitions.py"
     imported = "from dagster_sparkscale import RatioPolicy\n"
     definitions.write_text(imported + definitions.read_text())
-    with dg.DagsterInstance.get() as instance:
-        stored_in(instance, recorded(began_at=int(time.time()) // 86400 * 86400 - 86400))
     return terminal
 
 
