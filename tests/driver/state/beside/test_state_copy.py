@@ -22,6 +22,7 @@ from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.beside.test_copying import folders, stored
 from tests.driver.state.disk import Disk, content, entry, put
 from tests.driver.state.played import Context
+from tests.waiting import HANGS, wait_for
 
 PLAN = StatePlan("plan", partitions=4, key_groups=8, queries=("counts",))
 ASKED = Limits(rows=0, replay=False, within=600.0)
@@ -242,6 +243,30 @@ def test_a_copy_that_never_catches_up_is_given_up(tmp_path, monkeypatch):
     with pytest.raises(NotBeside, match="its copy has not caught up by 40 replays: 3 batches"):
         scene.copy().prepare()
     assert len(scene.replayed) == limits.MOST_REPLAYS
+
+
+def test_a_rewriting_that_hangs_is_cancelled_once_its_time_is_over(scene):
+    """Or it would keep the executors that have come for it, and bar every other change, for good."""
+
+    def hangs(*_: Any) -> None:
+        assert scene.session.sparkContext.cancelled.wait(HANGS)
+        raise RuntimeError("cancelled")
+
+    scene.session._streamingCheckpointManager = SimpleNamespace(repartition=hangs)
+    with pytest.raises(NotBeside, match="^its copy has not been made in 1 s$"):
+        scene.copy(Limits(0, False, within=0.5001)).prepare()
+
+
+def test_and_a_replay_that_hangs(scene):
+    def hangs(give_up: Callable[[], str | None]) -> None:
+        wait_for("it to be given up", give_up)
+        raise replaying.NotReplayed(give_up() or "")
+
+    scene.steps["copying"] = scene.goes_on
+    copy = scene.copy(Limits(0, False, within=0.5001))
+    copy._replays = SimpleNamespace(replay=hangs)
+    with pytest.raises(NotBeside, match="^its copy has not been made in 1 s$"):
+        copy.prepare()
 
 
 @pytest.mark.parametrize("differing", [2, 4])
