@@ -116,17 +116,17 @@ class InPlaceChanges:
                 if (why := active[name].why_not()) is not None:
                     raise BadRequest(f"query {name!r}: {why}")
             reports = {name: InPlace(plan.id, name, after=plan.partitions) for name in plan.queries}
-            for name, report in reports.items():
-                self._hook.show(report, f"in place {name}")
             runs = {name: active[name] for name in plan.queries}
-            self._plan = plan
             # No daemon: what has begun is finished, unless the driver is ended in the middle.
             self._thread = threading.Thread(
                 target=self._carry_out,
                 args=(plan, within, beside, runs, reports),
                 name="sparkscale-state",
             )
-            self._thread.start()
+            self._thread.start()  # first: where there can be no thread, nothing was taken
+            for name, report in reports.items():
+                self._hook.show(report, f"in place {name}")
+            self._plan = plan
 
     def _carry_out(
         self,
@@ -136,8 +136,15 @@ class InPlaceChanges:
         runs: Mapping[str, Run],
         reports: Mapping[str, InPlace],
     ) -> None:
-        target, seconds = (None, 0.0) if beside is None else (beside.executors, beside.within)
-        self._more = MoreExecutors(self._executors, target, seconds, self._stopping)
+        if beside is not None:
+            self._more = MoreExecutors(
+                *(self._executors, beside.executors, beside.within, self._stopping, beside.had)
+            )
+        else:
+            self._more = MoreExecutors(self._executors, None, 0.0, self._stopping)
+        # Once nothing is changed any more, the number is taken for the stream's own.
+        for last in [*reports.values()][-1:]:
+            last.before_over = self._more.put_back
         try:
             for name, report in reports.items():
                 try:

@@ -244,6 +244,22 @@ def test_one_plan_at_a_time_and_each_once(scene):
     assert scene.ends == 1
 
 
+def test_where_there_can_be_no_thread_nothing_is_taken_and_it_can_be_asked_again(
+    scene, monkeypatch
+):
+    """Else it would count as being reconfigured for good, and never be scaled again."""
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scene.changes.ask(PLAN, 60.0)
+    assert scene.its.reconfigurations == ()
+    assert scene.change().outcome == "changed"
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_another_plan_meanwhile_is_refused(tmp_path, monkeypatch):
     errors = []
 

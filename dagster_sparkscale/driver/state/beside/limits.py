@@ -59,6 +59,9 @@ class Limits:
     executors for that."""
     executors: int | None = None
     """Executors that it is to have in all meanwhile; None: as many as it has."""
+    had: int | None = None
+    """The number that was set when `executors` was decided: where another one has been set since,
+    none are added. None: not known."""
 
 
 class BadLimits(ValueError):
@@ -88,15 +91,18 @@ def limits_of(asked: Any) -> Limits | None:
     busiest = asked.get("busiest", BUSIEST)
     if type(busiest) not in (int, float) or not math.isfinite(busiest) or busiest <= 0:
         raise BadLimits(f"beside.busiest = {busiest!r}: must be a ratio, above 0")
-    executors = asked.get("executors")
-    if executors is not None and (
-        type(executors) is not int or not 1 <= executors <= MAX_EXECUTORS
-    ):
+    executors, had = _executors(asked, "executors", 1), _executors(asked, "had", 0)
+    return Limits(rows, replay, float(within), float(busiest), executors, had)
+
+
+def _executors(asked: Mapping[str, Any], name: str, least: int) -> int | None:
+    number = asked.get(name)
+    if number is not None and (type(number) is not int or not least <= number <= MAX_EXECUTORS):
         raise BadLimits(
-            f"beside.executors = {executors!r}: must be a whole number from 1 to {MAX_EXECUTORS}, "
+            f"beside.{name} = {number!r}: must be a whole number from {least} to {MAX_EXECUTORS}, "
             "or null"
         )
-    return Limits(rows, replay, float(within), float(busiest), executors)
+    return number
 
 
 @dataclass(frozen=True)
