@@ -246,14 +246,14 @@ def test_a_copy_that_never_catches_up_is_given_up(tmp_path, monkeypatch):
 
 
 def test_a_rewriting_that_hangs_is_cancelled_once_its_time_is_over(scene):
-    """Or it would keep the executors that have come for it, and bar every other change, for good."""
+    """Or it would keep the executors that have come for it, and bar other changes, for good."""
 
     def hangs(*_: Any) -> None:
         assert scene.session.sparkContext.cancelled.wait(HANGS)
         raise RuntimeError("cancelled")
 
     scene.session._streamingCheckpointManager = SimpleNamespace(repartition=hangs)
-    with pytest.raises(NotBeside, match="^its copy has not been made in 1 s$"):
+    with pytest.raises(NotBeside, match=r"^its copy has not been made in 1 s$"):
         scene.copy(Limits(0, False, within=0.5001)).prepare()
 
 
@@ -265,7 +265,7 @@ def test_and_a_replay_that_hangs(scene):
     scene.steps["copying"] = scene.goes_on
     copy = scene.copy(Limits(0, False, within=0.5001))
     copy._replays = SimpleNamespace(replay=hangs)
-    with pytest.raises(NotBeside, match="^its copy has not been made in 1 s$"):
+    with pytest.raises(NotBeside, match=r"^its copy has not been made in 1 s$"):
         copy.prepare()
 
 
