@@ -20,7 +20,7 @@ from typing import TypeVar
 from dagster_sparkscale.driver.executors.control import ExecutorControl
 from dagster_sparkscale.driver.request import BadRequest, NotReady
 from dagster_sparkscale.driver.spark.looks import first_line
-from dagster_sparkscale.driver.succession.end import NotEnded, end
+from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded, end
 from dagster_sparkscale.driver.succession.passages import Passage, Passages
 from dagster_sparkscale.driver.succession.runs import Run, Runs
 
@@ -268,6 +268,8 @@ def _heeding(attempt: Attempt, report: InPlace, do: Callable[[], T | None]) -> T
         report.finish("refused", str(refusal), restart=True)
     except NotEnded as refusal:
         report.finish("refused", str(refusal))
+    except EndedForGood as error:
+        report.finish("refused", str(error), restart=True, down=str(error))
     except Refusal as refusal:
         report.finish("refused", str(refusal))
         if not isinstance(refusal, NotNow):

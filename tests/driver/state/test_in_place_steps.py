@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale.driver.request import BadRequest, NotReady
 from dagster_sparkscale.driver.state import hook, in_place
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.succession.end import NotEnded
+from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded
 from tests.driver.state.disk import content
 from tests.driver.state.in_place_scene import Scene
 from tests.driver.state.played import PLAN, without_a_row
@@ -107,6 +107,14 @@ def test_one_that_ends_of_itself_is_left(scene):
     scene.not_ended = NotEnded("its query has ended of itself")
     report = scene.change()
     assert (report.outcome, report.reason) == ("refused", "its query has ended of itself")
+    assert scene.partitions == 4
+
+
+def test_one_that_was_ended_and_can_t_be_started_again_is_left_to_a_restart(scene):
+    scene.not_ended = EndedForGood("it was ended, and then: no answer")
+    report = scene.change()
+    assert (report.outcome, report.restart) == ("refused", True)
+    assert report.down == report.reason == "it was ended, and then: no answer"
     assert scene.partitions == 4
 
 
