@@ -36,6 +36,8 @@ from .reporting import BESIDE, InPlace
 
 T = TypeVar("T")
 
+_NOT_LOOKED_AT = "what it reads has not been looked at yet"
+
 
 class InPlaceChanges:
     """Carries plans out, one at a time. Safe for threads.
@@ -78,7 +80,9 @@ class InPlaceChanges:
     def why_not_beside(self) -> Mapping[str, str | None]:
         """The queries that run, and why what each has read can't be read a second time, as a
         change beside the stream does; None: it can. Asks no JVM."""
-        return {name: self._beside.get(run.run) for name, run in self._runs.active().items()}
+        known = self._beside
+        active = self._runs.active().items()
+        return {name: known.get(run.run, _NOT_LOOKED_AT) for name, run in active}
 
     def noted(self, run: Run) -> None:
         """Look at a query that has just started."""
@@ -86,9 +90,10 @@ class InPlaceChanges:
             why = why_not_read_again(replaying.sources(run.started.new.frame))
         except Exception as error:
             why = f"what it reads is not known: {first_line(error)}"
-        active = {each.run for each in self._runs.active().values()}
-        kept = {id: why for id, why in self._beside.items() if id in active}
-        self._beside = {**kept, run.run: why}  # the agent's threads read it
+        with self._lock:  # a program may start two at once
+            active = {each.run for each in self._runs.active().values()}
+            kept = {id: why for id, why in self._beside.items() if id in active}
+            self._beside = {**kept, run.run: why}  # the agent's threads read it
 
     def ask(self, plan: StatePlan, within: float, beside: Limits | None = None) -> None:
         """Have a plan carried out; returns at once. The same plan may be asked for again.

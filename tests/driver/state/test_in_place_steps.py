@@ -242,6 +242,11 @@ def _rewrite(disk, partitions):
         disk.write(name, written)
 
 
+def test_of_a_query_that_was_not_looked_at_it_is_not_said_that_it_can_be_read_again(scene):
+    (why,) = scene.changes.why_not_beside().values()
+    assert why == "what it reads has not been looked at yet"
+
+
 def test_one_plan_at_a_time_and_each_once(scene):
     with scene.spark.playing():
         scene.changes.ask(PLAN, 60.0)
