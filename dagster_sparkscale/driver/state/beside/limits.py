@@ -17,6 +17,9 @@ LEAST_RETAINED = 10
 after that."""
 MOST_REPLAYS = 40
 """Replays while the query runs, at most: each reads the whole state of the copy anew."""
+ROOM = 2
+"""How often there must be room for the state: for the new one, and for what replays and the query
+write meanwhile."""
 NEAR = 1
 """Batches that may be left for the time in which the query stands still."""
 _FORMATS = ("1",)
@@ -161,6 +164,22 @@ def why_not_stored(local: bool, format: str, retained: int) -> str | None:
             f"at least {LEAST_RETAINED} are needed, as the query runs on meanwhile"
         )
     return None
+
+
+def why_no_room(size: int, free: int | None) -> str | None:
+    """Why the disk has no room for a copy, in words; None: it has, or does not tell. A disk that is
+    full would end the query that runs.
+
+    Args:
+        size: bytes of the state as it is.
+        free: bytes.
+    """
+    if free is None or free >= ROOM * size:
+        return None
+    return (
+        f"its checkpoint's disk has {free / 1e6:,.0f} MB free: for a state of {size / 1e6:,.0f} MB "
+        f"there must be {ROOM * size / 1e6:,.0f}, or the query might find it full"
+    )
 
 
 def why_not_worth(rows: int, limits: Limits) -> str | None:

@@ -172,7 +172,10 @@ class StateCopy:
         with suppress(OSError):  # left by another one
             copying.clear(self._root)
         before = self._earlier.partitions
-        copying.make(self._root, self._place, self._earlier.batch, self._folders(before))
+        folders = self._folders(before)
+        size = copying.make(self._root, self._place, self._earlier.batch, folders)
+        if (why := limits.why_no_room(size, copying.free(self._root))) is not None:
+            raise NotBeside(why)
 
     @contextmanager
     def _in_the_background(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy
+from dagster_sparkscale.driver.state.beside import copying, limits, replaying, state_copy
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
 from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
@@ -319,6 +319,19 @@ def test_entries_that_spark_writes_in_another_way_are_not_written_by_us(scene):
 
     scene.session._streamingCheckpointManager = SimpleNamespace(repartition=another)
     with pytest.raises(NotBeside, match="the entries of its logs are not those that are known"):
+        scene.copy().prepare()
+
+
+def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
+    """The query's next batch would fail, and end it."""
+    full = SimpleNamespace(free=500_000, total=10**9)
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda _place: full)
+    last = scene.root / "state/0/1/SSTs" / f"8-query1-{scene.batch}.sst"
+    last.write_bytes(bytes(2_000_000))
+    with pytest.raises(NotBeside, match="disk has 0 MB free: for a state of 2 MB there must be 4"):
+        scene.copy().prepare()
+    assert scene.kept == {}
+    for full.free, full.total in ((5_000_000, 10**9), (0, 0)):
         scene.copy().prepare()
 
 
