@@ -1,6 +1,5 @@
 """Whether the partitions of a query's state are changed beside the stream. Pure."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,6 +21,8 @@ ROOM = 2
 write meanwhile."""
 NEAR = 1
 """Batches that may be left for the time in which the query stands still."""
+_LARGEST = 1e12
+"""Above all seconds and ratios that mean something; JSON has whole numbers that no float can be."""
 _FORMATS = ("1",)
 """The formats of state stores whose versions have no ids of their own."""
 _REPLAYED = frozenset(
@@ -89,10 +90,10 @@ def limits_of(asked: Any) -> Limits | None:
         raise BadLimits(f"beside.rows = {rows!r}: must be a whole number, at least 0")
     if type(replay) is not bool:
         raise BadLimits(f"beside.replay = {replay!r}: must be true or false")
-    if type(within) not in (int, float) or not math.isfinite(within) or within <= 0:
+    if type(within) not in (int, float) or not 0 < within < _LARGEST:
         raise BadLimits(f"beside.within = {within!r}: must be seconds, above 0")
     busiest = asked.get("busiest", BUSIEST)
-    if type(busiest) not in (int, float) or not math.isfinite(busiest) or busiest <= 0:
+    if type(busiest) not in (int, float) or not 0 < busiest < _LARGEST:
         raise BadLimits(f"beside.busiest = {busiest!r}: must be a ratio, above 0")
     executors, had = _executors(asked, "executors", 1), _executors(asked, "had", 0)
     return Limits(rows, replay, float(within), float(busiest), executors, had)
