@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.begin.options import MAX_EXECUTORS
 from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.in_force.steering import Steering, in_force
 from dagster_sparkscale.quantities import counted
@@ -24,6 +25,11 @@ class More:
     """Executors in all with those; None: none are added."""
     why_not: str | None = None
     """Why none are added though some are declared, for people; None: they are."""
+
+    @property
+    def had(self) -> int | None:
+        """The number to which they are added; None: none are."""
+        return None if self.target is None else self.target - self.declared
 
     @property
     def words(self) -> str:
@@ -61,4 +67,6 @@ def more(declared: int, requested: int | None, bounds: Bounds, steering: Steerin
         note = f" ({bounds.note})" if bounds.note else ""
         why = f"it has {requested}, and may have {bounds.maximum}{note}"
         return More(declared, why_not=why)
+    if requested + declared > MAX_EXECUTORS:  # which the driver would not take
+        return More(declared, why_not=f"a stream may have {MAX_EXECUTORS:,} executors at most")
     return More(declared, requested + declared)

@@ -80,7 +80,7 @@ def way_of(state: State, status: Status, queries: Iterable[str], more: More = NO
         if (reason := known[query]) is not None:
             return Way(False, f"query {query!r}: {reason}")
     within = state.within * _OF_WITHIN
-    asked = Limits(state.beside_rows, state.replay, within, executors=more.target)
+    asked = Limits(*(state.beside_rows, state.replay, within), executors=more.target, had=more.had)
     return Way(True, None, asked, _why_in_place(state, status, queries, asked), more)
 
 

@@ -89,6 +89,12 @@ def test_it_says_so(requested, bounds, steering, said):
     assert more(0, requested, bounds, steering).words == ""
 
 
+def test_more_than_a_driver_takes_are_none_and_no_reason_to_restart_it():
+    found = more(10_000, 2, Bounds(1, None, 1), FREE)
+    assert found.target is None
+    assert found.why_not == "a stream may have 10,000 executors at most"
+
+
 class TestRuns:
     @pytest.fixture(autouse=True)
     def no_pauses(self, monkeypatch):
@@ -115,7 +121,7 @@ class TestRuns:
     def test_the_driver_is_asked_for_them_with_the_change_and_nothing_else_is_changed(self, world):
         remembered = world.records["clicks"].executors
         executors, line = self.asked(world)
-        assert executors == 5
+        assert executors == 5 and world.streams["clicks"].asked.beside.had == 3
         assert line.startswith("beside the stream, with 2 more executors while it is made: a copy")
         # The driver puts them back. The next one begins with what is remembered.
         assert world.records["clicks"].executors == remembered

@@ -109,16 +109,24 @@ class ExecutorControl:
             why = why or "Spark gave no answer in time"
             raise NotReady(f"{why}; the target of {target} stands and is asked for again")
 
-    def raise_to(self, target: int) -> None:
+    def raise_to(self, target: int, had: int | None = None) -> None:
         """Have at least so many executors until `put_back`, or until somebody sets a number. Does
         not wait for them.
 
+        Args:
+            had: the number that was set when `target` was decided; None: not known.
+
         Raises:
-            NotReady: the program does not run, or its executors can't be set.
+            NotReady: the program does not run, its executors can't be set, or another number has
+                been set since.
         """
         with self._admission.of_spark(None, "executors cannot be added"):
             if not self._keeper.scalable:
                 raise NotReady("a local master has no executors of its own that could be added")
+            if had not in (None, self._target):
+                raise NotReady(
+                    f"somebody has set the number of executors to {self._target} meanwhile"
+                )
             if target > self._target:
                 self._before = self._target if self._before is None else self._before
                 self._aim(target)

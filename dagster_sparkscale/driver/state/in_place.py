@@ -20,7 +20,7 @@ from typing import TypeVar
 from dagster_sparkscale.driver.executors.control import ExecutorControl
 from dagster_sparkscale.driver.request import BadRequest, NotReady
 from dagster_sparkscale.driver.spark.looks import first_line
-from dagster_sparkscale.driver.succession.end import NotEnded, end
+from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded, end
 from dagster_sparkscale.driver.succession.passages import Passage, Passages
 from dagster_sparkscale.driver.succession.runs import Run, Runs
 
@@ -35,6 +35,8 @@ from .reconfigure import Attempt, InTheMiddle, NeedsRestart, NotNow, Refusal
 from .reporting import BESIDE, InPlace
 
 T = TypeVar("T")
+
+_NOT_LOOKED_AT = "what it reads has not been looked at yet"
 
 
 class InPlaceChanges:
@@ -78,7 +80,9 @@ class InPlaceChanges:
     def why_not_beside(self) -> Mapping[str, str | None]:
         """The queries that run, and why what each has read can't be read a second time, as a
         change beside the stream does; None: it can. Asks no JVM."""
-        return {name: self._beside.get(run.run) for name, run in self._runs.active().items()}
+        known = self._beside
+        active = self._runs.active().items()
+        return {name: known.get(run.run, _NOT_LOOKED_AT) for name, run in active}
 
     def noted(self, run: Run) -> None:
         """Look at a query that has just started."""
@@ -86,9 +90,10 @@ class InPlaceChanges:
             why = why_not_read_again(replaying.sources(run.started.new.frame))
         except Exception as error:
             why = f"what it reads is not known: {first_line(error)}"
-        active = {each.run for each in self._runs.active().values()}
-        kept = {id: why for id, why in self._beside.items() if id in active}
-        self._beside = {**kept, run.run: why}  # the agent's threads read it
+        with self._lock:  # a program may start two at once
+            active = {each.run for each in self._runs.active().values()}
+            kept = {id: why for id, why in self._beside.items() if id in active}
+            self._beside = {**kept, run.run: why}  # the agent's threads read it
 
     def ask(self, plan: StatePlan, within: float, beside: Limits | None = None) -> None:
         """Have a plan carried out; returns at once. The same plan may be asked for again.
@@ -116,17 +121,17 @@ class InPlaceChanges:
                 if (why := active[name].why_not()) is not None:
                     raise BadRequest(f"query {name!r}: {why}")
             reports = {name: InPlace(plan.id, name, after=plan.partitions) for name in plan.queries}
-            for name, report in reports.items():
-                self._hook.show(report, f"in place {name}")
             runs = {name: active[name] for name in plan.queries}
-            self._plan = plan
             # No daemon: what has begun is finished, unless the driver is ended in the middle.
             self._thread = threading.Thread(
                 target=self._carry_out,
                 args=(plan, within, beside, runs, reports),
                 name="sparkscale-state",
             )
-            self._thread.start()
+            self._thread.start()  # first: where there can be no thread, nothing was taken
+            for name, report in reports.items():
+                self._hook.show(report, f"in place {name}")
+            self._plan = plan
 
     def _carry_out(
         self,
@@ -136,8 +141,15 @@ class InPlaceChanges:
         runs: Mapping[str, Run],
         reports: Mapping[str, InPlace],
     ) -> None:
-        target, seconds = (None, 0.0) if beside is None else (beside.executors, beside.within)
-        self._more = MoreExecutors(self._executors, target, seconds, self._stopping)
+        if beside is not None:
+            self._more = MoreExecutors(
+                *(self._executors, beside.executors, beside.within, self._stopping, beside.had)
+            )
+        else:
+            self._more = MoreExecutors(self._executors, None, 0.0, self._stopping)
+        # Once nothing is changed any more, the number is taken for the stream's own.
+        for last in [*reports.values()][-1:]:
+            last.before_over = self._more.put_back
         try:
             for name, report in reports.items():
                 try:
@@ -261,6 +273,8 @@ def _heeding(attempt: Attempt, report: InPlace, do: Callable[[], T | None]) -> T
         report.finish("refused", str(refusal), restart=True)
     except NotEnded as refusal:
         report.finish("refused", str(refusal))
+    except EndedForGood as error:
+        report.finish("refused", str(error), restart=True, down=str(error))
     except Refusal as refusal:
         report.finish("refused", str(refusal))
         if not isinstance(refusal, NotNow):

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +79,8 @@ class InPlace(Reporting):
         super().__init__(id, query, way=IN_PLACE, **known)
         self._enter("preparing")
         self._outcome: tuple[str, str | None] | None = None
+        self.before_over: Callable[[], None] = lambda: None
+        """What is done before it is told that it is over."""
 
     def over(self, outcome: str, reason: str | None = None, **more: Any) -> None:
         self._outcome = outcome, reason
@@ -100,4 +103,5 @@ class InPlace(Reporting):
             more: what there is to add, by the fields of `Reconfiguration`.
         """
         came = self._outcome or (outcome or "failed", reason)
+        self.before_over()
         super().over(*came, **more)

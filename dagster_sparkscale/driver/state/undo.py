@@ -13,6 +13,7 @@ from .journal import Begun
 from .logs import read_bound, read_latest
 
 _SHOWN = 3
+_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def undo(folder: Folder, change: Begun) -> Undone:
     )
     if stays:
         # Their names are unique: what a copy has was linked from there.
-        stays -= versions.parts_among(stays, folder.files(layout.COPIES))
+        stays -= versions.parts_among(stays, _of_copies(folder))
     gone = [name for name in added if name not in stays]
     for _, names in groupby(gone, layout.turn):
         folder.delete_all(list(names))
@@ -65,6 +66,19 @@ def undo(folder: Folder, change: Begun) -> Undone:
     if still := sorted(now.keys() & set(gone)):
         raise OSError(f"{folder.name}/{still[0]} is still there after it was deleted")
     return Undone(len(gone), lost=_lost(folder, change, now))
+
+
+def _of_copies(folder: Folder) -> Mapping[str, int]:
+    """The files of copies; none where tasks of a replay that was given up, which still write and
+    rename, don't let them be listed. Then what was linked from there stays: it takes room until
+    Spark cleans up, and harms nobody."""
+    for _ in range(_TRIES):
+        try:
+            return folder.files(layout.COPIES)
+        except OSError as error:
+            trouble = first_line(error)
+    say(f"{folder.name}/{layout.COPIES} can't be listed: {trouble}")
+    return {}
 
 
 def _there(folder: Folder, folders: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.ending.between_batches import POLL, Ending
+from dagster_sparkscale.driver.spark.looks import first_line
 
 from .passages import Passage, Passages
 from .runs import Run, Runs
@@ -13,6 +14,10 @@ from .runs import Run, Runs
 
 class NotEnded(Exception):
     """The run goes on, or has ended of itself; the text says which."""
+
+
+class EndedForGood(Exception):
+    """The run was ended, and its query can't be started again from here; the text says why."""
 
 
 def end(
@@ -27,6 +32,7 @@ def end(
 
     Raises:
         NotEnded: it was not ended by this.
+        EndedForGood: it was, and can't be started again; its program learns of that.
     """
     session = run.started.new.session
     manager, context = session._jsparkSession.streams(), session._sc
@@ -50,13 +56,19 @@ def end(
     if passage.stop_wanted or not ours:
         passages.give_up(passage)
         raise NotEnded("its query has ended of itself meanwhile, or was stopped by its program")
-    if had_ended and passages.ends(run.manager) is ends:
-        passages.settle(run.manager)
-    else:
-        late = {id: it.handle for id, it in runs.of(run.manager).items() if id not in known}
-        _take_back(passages, run, manager, {**others, **late})
-    passage.progress = run.started.handle.lastProgress
-    run.started.ended()
+    try:
+        if had_ended and passages.ends(run.manager) is ends:
+            passages.settle(run.manager)
+        else:
+            late = {id: it.handle for id, it in runs.of(run.manager).items() if id not in known}
+            _take_back(passages, run, manager, {**others, **late})
+        with suppress(Exception):  # some can't be read, as with metrics of an odd type
+            passage.progress = run.started.handle.lastProgress
+        run.started.ended()
+    except Exception as error:
+        why = f"it was ended, and then: {first_line(error)}"
+        passages.give_up(passage, why)
+        raise EndedForGood(why) from error
     passages.ended(passage)
     return passage
 

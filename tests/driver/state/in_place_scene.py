@@ -49,6 +49,7 @@ class Scene:
         started: Any = SimpleNamespace(new=new, label=lambda: "counts")
         self.run = SimpleNamespace(
             started=started,
+            run="run 1",
             why_not=lambda: self.why["fixed"],
             why_not_now=lambda: self.why["now"],
             again=self._again,

@@ -8,6 +8,7 @@ from dagster_sparkscale.driver.state import in_place
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.driver.state.beside.state_copy import NotBeside
 from dagster_sparkscale.driver.succession.end import NotEnded
+from tests.driver.state.disk import rewrite
 from tests.driver.state.in_place_scene import Scene
 from tests.waiting import wait_for
 
@@ -82,3 +83,43 @@ class TestMoreExecutors:
         report = scene.change(beside=Limits(0, False, 60.0, executors=6))
         assert (report.outcome, report.down is None) in (("refused", True), ("changed", False))
         assert made == [6] and scene.executors.requested == 4
+
+    def test_they_are_put_back_before_it_is_over(self, scene, monkeypatch):
+        """After that the number that the driver has is taken for the stream's own, as by the
+        autoscaler, and by the next change: to delete a large copy takes a while."""
+        seen: list[tuple[str | None, int]] = []
+
+        class Copy:
+            def __init__(self, *known: Any) -> None:
+                self.latest = known[-1]
+
+            def why_not(self, spare: bool) -> str | None:
+                return None
+
+            def prepare(self) -> None: ...
+
+            def write(self, _noted: Any) -> str | None:
+                assert scene.executors.requested == 6
+                return rewrite(scene.disk, 8)
+
+            def drop(self) -> None:
+                (report,) = scene.its.reconfigurations
+                seen.append((report.outcome, scene.executors.requested))
+
+        monkeypatch.setattr(in_place, "StateCopy", Copy)
+        self.come(scene, 6)
+        scene.change(beside=Limits(0, False, 60.0, executors=6))
+        assert seen == [("changed", 4)]
+
+    def test_a_number_that_is_set_while_state_is_read_stands(self, scene, made):
+        self.come(scene, 6)
+        scene.spark._read = lambda _batch, rows: self.set_to(scene, 2, rows)
+        report = scene.change(beside=Limits(0, False, 60.0, executors=6, had=4))
+        assert report.lacked == "somebody has set the number of executors to 2 meanwhile"
+        assert (report.outcome, report.beside, made) == ("changed", BUSY, [])
+        assert scene.executors.requested == 2
+
+    def set_to(self, scene, number: int, rows: Any) -> Any:
+        if scene.executors.requested != number:
+            scene.executors.set_target(number)
+        return rows

@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale.driver.request import BadRequest, NotReady
 from dagster_sparkscale.driver.state import hook, in_place
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.succession.end import NotEnded
+from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded
 from tests.driver.state.disk import content
 from tests.driver.state.in_place_scene import Scene
 from tests.driver.state.played import PLAN, without_a_row
@@ -107,6 +107,14 @@ def test_one_that_ends_of_itself_is_left(scene):
     scene.not_ended = NotEnded("its query has ended of itself")
     report = scene.change()
     assert (report.outcome, report.reason) == ("refused", "its query has ended of itself")
+    assert scene.partitions == 4
+
+
+def test_one_that_was_ended_and_can_t_be_started_again_is_left_to_a_restart(scene):
+    scene.not_ended = EndedForGood("it was ended, and then: no answer")
+    report = scene.change()
+    assert (report.outcome, report.restart) == ("refused", True)
+    assert report.down == report.reason == "it was ended, and then: no answer"
     assert scene.partitions == 4
 
 
@@ -234,6 +242,11 @@ def _rewrite(disk, partitions):
         disk.write(name, written)
 
 
+def test_of_a_query_that_was_not_looked_at_it_is_not_said_that_it_can_be_read_again(scene):
+    (why,) = scene.changes.why_not_beside().values()
+    assert why == "what it reads has not been looked at yet"
+
+
 def test_one_plan_at_a_time_and_each_once(scene):
     with scene.spark.playing():
         scene.changes.ask(PLAN, 60.0)
@@ -242,6 +255,22 @@ def test_one_plan_at_a_time_and_each_once(scene):
         scene.changes.ask(PLAN, 60.0)
         assert not scene.changes.busy
     assert scene.ends == 1
+
+
+def test_where_there_can_be_no_thread_nothing_is_taken_and_it_can_be_asked_again(
+    scene, monkeypatch
+):
+    """Else it would count as being reconfigured for good, and never be scaled again."""
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scene.changes.ask(PLAN, 60.0)
+    assert scene.its.reconfigurations == ()
+    assert scene.change().outcome == "changed"
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_another_plan_meanwhile_is_refused(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A change that is cut off at any point is undone, or closed, by whoever starts next."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.driver.state import reconfigure
 from dagster_sparkscale.driver.state.journal import Begun, Journal
+from dagster_sparkscale.driver.state.layout import COPIES
 from dagster_sparkscale.driver.state.undo import files_of, undo
 from tests.driver.state.disk import (
     Died,
@@ -45,6 +47,25 @@ def test_what_is_gone_or_changed_is_told(tmp_path):
     put(tmp_path, "offsets/1", "cut")
     trouble = undo(disk, change).trouble
     assert trouble is not None and "offsets/1" in trouble and "state/0/1/2.changelog" in trouble
+
+
+def test_a_copy_that_is_still_written_to_keeps_nothing_from_being_undone(tmp_path):
+    """By tasks of a replay that was given up: what they rename goes while it is listed. Stores of
+    the run that has ended write a snapshot beside it."""
+
+    class Busy(Disk):
+        def files(self, folder: str = "") -> Mapping[str, int]:
+            if folder == COPIES:
+                raise FileNotFoundError("4.zip")
+            return super().files(folder)
+
+    checkpoint(tmp_path)
+    disk, was = Busy(tmp_path), content(tmp_path)
+    change = change_of(disk)
+    put(tmp_path, "offsets/3", "half of it")
+    put(tmp_path, "state/0/1/SSTs/1.sst", "of a snapshot that comes in a moment")
+    assert undo(disk, change).trouble is None
+    assert content(tmp_path).keys() - was.keys() == {"state/0/1/SSTs/1.sst"}
 
 
 @pytest.mark.parametrize(("read", "may_stay"), [(all_rows, True), (without_a_row, False)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.succession import end as module
-from dagster_sparkscale.driver.succession.end import NotEnded, end
+from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded, end
 from dagster_sparkscale.driver.succession.passages import Passages
 
 
@@ -82,6 +82,7 @@ class Scene:
         self.at_the_end: Any = lambda: None
         self.stopping = self.let_go = False
         self.known: dict[str, Any] = {}
+        self.handle: Any = SimpleNamespace(lastProgress="batch 7")
 
     def end(self, within: float = 60.0) -> Any:
         def ended() -> None:
@@ -93,7 +94,7 @@ class Scene:
         started = SimpleNamespace(
             new=SimpleNamespace(session=session),
             ended=ended,
-            handle=SimpleNamespace(lastProgress="batch 7"),
+            handle=self.handle,
         )
         run: Any = SimpleNamespace(
             started=started, handle=self.one, run="run 1", query="query", manager=1
@@ -116,6 +117,27 @@ def test_spark_tells_nobody_of_an_end_of_ours(scene):
     assert not scene.one.active and scene.told == 1
     assert not scene.manager.ended
     assert not scene.passages.ends(1).ended
+
+
+def test_a_progress_that_can_t_be_read_keeps_it_from_nothing(scene):
+    scene.handle = SimpleNamespace()
+    passage = scene.end()
+    assert (passage.phase, passage.progress, scene.told) == ("between", None, 1)
+
+
+def test_where_spark_fails_after_the_end_its_program_learns_of_it(scene):
+    """Or it would wait for good for a query that nobody starts again."""
+
+    def fails() -> None:
+        raise RuntimeError("Spark gave no answer")
+
+    scene.manager.resetTerminated = fails
+    why = "it was ended, and then: Spark gave no answer"
+    with pytest.raises(EndedForGood, match=why):
+        scene.end()
+    passage = scene.passages.of("run 1")
+    assert (passage.phase, passage.error) == ("over", why)
+    assert not scene.passages.ending(1)
 
 
 def test_an_earlier_end_is_told_on(scene):

@@ -37,8 +37,9 @@ def clear(root: Path) -> None:
         shutil.rmtree(root / layout.COPIES)
 
 
-def make(root: Path, place: Path, batch: int, stores: Iterable[str]) -> None:
-    """Copy a checkpoint as batch `batch` has left it, while its query goes on.
+def make(root: Path, place: Path, batch: int, stores: Iterable[str]) -> int:
+    """Copy a checkpoint as batch `batch` has left it, while its query goes on. Returns the bytes of
+    its state, which take no room here.
 
     Args:
         stores: the folders of all partitions of its stores, in that of its state.
@@ -56,10 +57,17 @@ def make(root: Path, place: Path, batch: int, stores: Iterable[str]) -> None:
                 (place / log / str(number)).write_bytes(entry.read_bytes())
     if (root / "sources").is_dir():
         shutil.copytree(root / "sources", place / "sources", ignore=_drafts)
-    state = layout.STATE
+    state, size = layout.STATE, 0
     for folder in stores:
-        _link_store(root / state / folder, place / state / folder, batch + 1)
+        size += _link_store(root / state / folder, place / state / folder, batch + 1)
     _copy_descriptions(root / state, place / state)
+    return size
+
+
+def free(root: Path) -> int | None:
+    """The bytes that are free for a checkpoint; None: its file system does not tell."""
+    disk = shutil.disk_usage(root)
+    return disk.free if disk.total else None
 
 
 def follow_sources(root: Path, place: Path) -> None:
@@ -79,16 +87,19 @@ def _drafts(_folder: str, listed: list[str]) -> list[str]:
     return [each for each in listed if each.startswith(".")]
 
 
-def _link_store(store: Path, to: Path, version: int) -> None:
-    """Link what one version of a partition of a store is made of."""
+def _link_store(store: Path, to: Path, version: int) -> int:
+    """Link what one version of a partition of a store is made of. Returns its bytes."""
     files = [each.name for each in os.scandir(store) if each.is_file()]
     needed = names.versions(files).leading_to(version)
     if not needed:
         raise CannotCopy(f"version {version} of {store} is not there")
+    size = 0
     for name in needed:
         data = names.data_files((store / name).read_bytes()) if name.endswith(".zip") else ()
         for each in (*data, name):
             _link(store / each, to / each)
+            size += (to / each).stat().st_size
+    return size
 
 
 def _link(file: Path, to: Path) -> None:

@@ -1,6 +1,5 @@
 """Whether the partitions of a query's state are changed beside the stream. Pure."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,8 +16,13 @@ LEAST_RETAINED = 10
 after that."""
 MOST_REPLAYS = 40
 """Replays while the query runs, at most: each reads the whole state of the copy anew."""
+ROOM = 2
+"""How often there must be room for the state: for the new one, and for what replays and the query
+write meanwhile."""
 NEAR = 1
 """Batches that may be left for the time in which the query stands still."""
+_LARGEST = 1e12
+"""Above all seconds and ratios that mean something; JSON has whole numbers that no float can be."""
 _FORMATS = ("1",)
 """The formats of state stores whose versions have no ids of their own."""
 _REPLAYED = frozenset(
@@ -59,6 +63,9 @@ class Limits:
     executors for that."""
     executors: int | None = None
     """Executors that it is to have in all meanwhile; None: as many as it has."""
+    had: int | None = None
+    """The number that was set when `executors` was decided: where another one has been set since,
+    none are added. None: not known."""
 
 
 class BadLimits(ValueError):
@@ -83,20 +90,23 @@ def limits_of(asked: Any) -> Limits | None:
         raise BadLimits(f"beside.rows = {rows!r}: must be a whole number, at least 0")
     if type(replay) is not bool:
         raise BadLimits(f"beside.replay = {replay!r}: must be true or false")
-    if type(within) not in (int, float) or not math.isfinite(within) or within <= 0:
+    if type(within) not in (int, float) or not 0 < within < _LARGEST:
         raise BadLimits(f"beside.within = {within!r}: must be seconds, above 0")
     busiest = asked.get("busiest", BUSIEST)
-    if type(busiest) not in (int, float) or not math.isfinite(busiest) or busiest <= 0:
+    if type(busiest) not in (int, float) or not 0 < busiest < _LARGEST:
         raise BadLimits(f"beside.busiest = {busiest!r}: must be a ratio, above 0")
-    executors = asked.get("executors")
-    if executors is not None and (
-        type(executors) is not int or not 1 <= executors <= MAX_EXECUTORS
-    ):
+    executors, had = _executors(asked, "executors", 1), _executors(asked, "had", 0)
+    return Limits(rows, replay, float(within), float(busiest), executors, had)
+
+
+def _executors(asked: Mapping[str, Any], name: str, least: int) -> int | None:
+    number = asked.get(name)
+    if number is not None and (type(number) is not int or not least <= number <= MAX_EXECUTORS):
         raise BadLimits(
-            f"beside.executors = {executors!r}: must be a whole number from 1 to {MAX_EXECUTORS}, "
+            f"beside.{name} = {number!r}: must be a whole number from {least} to {MAX_EXECUTORS}, "
             "or null"
         )
-    return Limits(rows, replay, float(within), float(busiest), executors)
+    return number
 
 
 @dataclass(frozen=True)
@@ -155,6 +165,22 @@ def why_not_stored(local: bool, format: str, retained: int) -> str | None:
             f"at least {LEAST_RETAINED} are needed, as the query runs on meanwhile"
         )
     return None
+
+
+def why_no_room(size: int, free: int | None) -> str | None:
+    """Why the disk has no room for a copy, in words; None: it has, or does not tell. A disk that is
+    full would end the query that runs.
+
+    Args:
+        size: bytes of the state as it is.
+        free: bytes.
+    """
+    if free is None or free >= ROOM * size:
+        return None
+    return (
+        f"its checkpoint's disk has {free / 1e6:,.0f} MB free: for a state of {size / 1e6:,.0f} MB "
+        f"there must be {ROOM * size / 1e6:,.0f}, or the query might find it full"
+    )
 
 
 def why_not_worth(rows: int, limits: Limits) -> str | None:

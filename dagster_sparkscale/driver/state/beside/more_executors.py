@@ -26,6 +26,7 @@ class MoreExecutors:
         target: executors that there are to be in all; None: none are to be added.
         within: seconds that a copy has to catch up in.
         given_up: whether nobody needs them any more.
+        had: the number that was set when `target` was decided; None: not known.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class MoreExecutors:
         target: int | None,
         within: float,
         given_up: Callable[[], bool],
+        had: int | None = None,
     ) -> None:
         self._control, self.target, self._given_up = control, target, given_up
+        self._had = had
         self._seconds = min(LONGEST, OF_WITHIN * within)
         self._asked_at: float | None = None
         self._trouble: str | None = None
@@ -47,7 +50,7 @@ class MoreExecutors:
         if self._asked_at is None:
             self._asked_at = time.monotonic()
             try:
-                self._control.raise_to(self.target)
+                self._control.raise_to(self.target, self._had)
             except NotReady as error:
                 self._trouble = str(error)
         while self._trouble is None:

@@ -74,6 +74,8 @@ class StateCopy:
         self._replays: Replays | None = None
         self.latest = earlier
         """The query's state as of the last batch for which it was read."""
+        self._began = time.monotonic()
+        """When its making began."""
         self._slowest = 0.0
         """Seconds that the slowest replay took."""
 
@@ -106,23 +108,23 @@ class StateCopy:
         Raises:
             NotBeside: it does not, or is not the same.
         """
-        began = time.monotonic()
+        self._began = time.monotonic()
         try:
             self._make()
             with self._in_the_background():
                 self._rewrite()
                 self._compare(self._earlier)
-            self._catch_up(began)
+            self._catch_up()
             if self._done > self._earlier.batch:
                 # What comes to something else when it is run again is found while the query runs.
                 with self._in_the_background():
                     self.latest = self._of_query()
                     self._compare(self.latest)
-                self._catch_up(began)
+                self._catch_up()
         except NotBeside:
             raise
         except Exception as error:
-            why = self._given_up() or f"{self._report.change.step}: {first_line(error)}"
+            why = self._for_nothing() or f"{self._report.change.step}: {first_line(error)}"
             raise NotBeside(why) from error
 
     def write(self, noted: Begun) -> str | None:
@@ -170,7 +172,10 @@ class StateCopy:
         with suppress(OSError):  # left by another one
             copying.clear(self._root)
         before = self._earlier.partitions
-        copying.make(self._root, self._place, self._earlier.batch, self._folders(before))
+        folders = self._folders(before)
+        size = copying.make(self._root, self._place, self._earlier.batch, folders)
+        if (why := limits.why_no_room(size, copying.free(self._root))) is not None:
+            raise NotBeside(why)
 
     @contextmanager
     def _in_the_background(self) -> Iterator[None]:
@@ -182,7 +187,7 @@ class StateCopy:
         def watch() -> None:
             while not over.wait(_WATCH):
                 with suppress(Exception):  # the JVM may be gone
-                    if self._given_up() is not None:
+                    if self._for_nothing() is not None:
                         session.sparkContext.cancelJobGroup(group)
 
         watching = threading.Thread(target=watch, name="sparkscale-copy", daemon=True)
@@ -225,7 +230,7 @@ class StateCopy:
         of, key_groups = sorted(self._earlier.stores), self._plan.key_groups
         return fingerprint(self._attempt.session, path, of, batch, partitions, key_groups)
 
-    def _catch_up(self, began: float) -> None:
+    def _catch_up(self) -> None:
         self._report.step("catching up")
         replays = 0
         while True:
@@ -235,11 +240,11 @@ class StateCopy:
             left = 0 if batch is None else batch - self._done
             if left <= 0 or (left <= limits.NEAR and replays >= _ENOUGH):
                 return
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - self._began
             if why := limits.why_never(replays, left, seconds, self._asked.within):
                 raise NotBeside(why)
             assert batch is not None
-            self._replay(batch, self._given_up)
+            self._replay(batch, self._for_nothing)
             replays += 1
 
     def _given_up(self) -> str | None:
@@ -248,6 +253,15 @@ class StateCopy:
         if not self._run.handle.isActive():
             return "its query has ended meanwhile"
         return None
+
+    def _for_nothing(self) -> str | None:
+        """Why no step of the copy is to be waited for any more: what hangs would otherwise keep the
+        change, and the executors more, for good."""
+        if (why := self._given_up()) is not None:
+            return why
+        within = self._asked.within
+        late = time.monotonic() - self._began > within
+        return f"its copy has not been made in {within:.0f} s" if late else None
 
     def _replay(self, batch: int, give_up: Callable[[], str | None]) -> None:
         """Run the next batch of the query on the copy, or all up to `batch` as one where that comes

@@ -27,9 +27,13 @@ def test_a_request_is_read_as_it_was_asked():
     [
         *[({"rows": each}, "rows") for each in (None, -1, 1.5, True, "1")],
         *[({"replay": each}, "replay") for each in (None, 1, "yes")],
-        *[({"within": each}, "within") for each in (None, 0, float("inf"), float("nan"), True)],
-        *[({"busiest": each}, "busiest") for each in (0, "1", float("inf"))],
+        *[
+            ({"within": each}, "within")
+            for each in (None, 0, float("inf"), float("nan"), True, 10**400)
+        ],
+        *[({"busiest": each}, "busiest") for each in (0, "1", float("inf"), 10**400)],
         *[({"executors": each}, "executors") for each in (0, -1, 1.5, True, "2", 10_001)],
+        *[({"had": each}, "had") for each in (-1, 1.5, True, "2", 10_001)],
     ],
 )
 def test_what_is_none_is_refused_by_its_field(more, field):

@@ -87,6 +87,19 @@ def test_a_number_that_somebody_sets_meanwhile_stays(scene):
     assert scene.control.requested == 5
 
 
+@pytest.mark.parametrize("number", [2, 5, 8])
+def test_where_somebody_has_set_a_number_since_it_was_decided_none_are_added(scene, number):
+    """As while the state is read, which may take minutes, or while the lease is waited for."""
+    with suppress(NotReady):
+        scene.control.set_target(number)
+    more = MoreExecutors(scene.control, 6, HANGS, lambda: False, had=4)
+    why = f"somebody has set the number of executors to {number} meanwhile"
+    assert more.why_not_there() == why
+    assert scene.control.requested == number
+    more.put_back()
+    assert scene.control.requested == number
+
+
 def test_also_where_it_is_the_same_number(scene):
     more = scene.more(within=0.0)
     more.why_not_there()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy
+from dagster_sparkscale.driver.state.beside import copying, limits, replaying, state_copy
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
 from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
@@ -22,6 +22,7 @@ from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.beside.test_copying import folders, stored
 from tests.driver.state.disk import Disk, content, entry, put
 from tests.driver.state.played import Context
+from tests.waiting import HANGS, wait_for
 
 PLAN = StatePlan("plan", partitions=4, key_groups=8, queries=("counts",))
 ASKED = Limits(rows=0, replay=False, within=600.0)
@@ -244,6 +245,30 @@ def test_a_copy_that_never_catches_up_is_given_up(tmp_path, monkeypatch):
     assert len(scene.replayed) == limits.MOST_REPLAYS
 
 
+def test_a_rewriting_that_hangs_is_cancelled_once_its_time_is_over(scene):
+    """Or it would keep the executors that have come for it, and bar other changes, for good."""
+
+    def hangs(*_: Any) -> None:
+        assert scene.session.sparkContext.cancelled.wait(HANGS)
+        raise RuntimeError("cancelled")
+
+    scene.session._streamingCheckpointManager = SimpleNamespace(repartition=hangs)
+    with pytest.raises(NotBeside, match=r"^its copy has not been made in 1 s$"):
+        scene.copy(Limits(0, False, within=0.5001)).prepare()
+
+
+def test_and_a_replay_that_hangs(scene):
+    def hangs(give_up: Callable[[], str | None]) -> None:
+        wait_for("it to be given up", give_up)
+        raise replaying.NotReplayed(give_up() or "")
+
+    scene.steps["copying"] = scene.goes_on
+    copy = scene.copy(Limits(0, False, within=0.5001))
+    copy._replays = SimpleNamespace(replay=hangs)
+    with pytest.raises(NotBeside, match=r"^its copy has not been made in 1 s$"):
+        copy.prepare()
+
+
 @pytest.mark.parametrize("differing", [2, 4])
 def test_a_copy_that_is_not_the_same_is_given_up_while_the_query_runs(scene, differing):
     scene.steps["rewriting beside"] = lambda: scene.goes_on(2)
@@ -294,6 +319,19 @@ def test_entries_that_spark_writes_in_another_way_are_not_written_by_us(scene):
 
     scene.session._streamingCheckpointManager = SimpleNamespace(repartition=another)
     with pytest.raises(NotBeside, match="the entries of its logs are not those that are known"):
+        scene.copy().prepare()
+
+
+def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
+    """The query's next batch would fail, and end it."""
+    full = SimpleNamespace(free=500_000, total=10**9)
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda _place: full)
+    last = scene.root / "state/0/1/SSTs" / f"8-query1-{scene.batch}.sst"
+    last.write_bytes(bytes(2_000_000))
+    with pytest.raises(NotBeside, match="disk has 0 MB free: for a state of 2 MB there must be 4"):
+        scene.copy().prepare()
+    assert scene.kept == {}
+    for full.free, full.total in ((5_000_000, 10**9), (0, 0)):
         scene.copy().prepare()
 
 
