@@ -50,7 +50,7 @@ KEYS = stream(
         key_groups=GROUPS,
         partitions=4,
         within="1h",
-        beside_rows=0 if WAY == "beside the stream" else 10**12,
+        beside_rows=0 if WAY == "beside the stream" else 2 * 10**9,
     ),
 )
 
