@@ -29,6 +29,7 @@ import psutil
 from benchmarks.figures import Figure, paired_ratio
 from benchmarks.rescale_run import Launch, ended, webserver
 from dagster_sparkscale import ClusterManager
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dev.dagster_ui import AT_ONCE
@@ -106,7 +107,7 @@ def _measure(
     came = Measured()
     try:
         reconcile(cluster, here.KEYS, BENCH, Start(start_wait=_DEADLINE))
-        _batches(folder, more_than=0)
+        _batches(folder, more_than=len(_done(folder)))
         for pair in range(pairs):
             target = (8, 4)[pair % 2]
             _stop(cluster, "keys")
@@ -193,10 +194,15 @@ def _bare(cluster: ClusterManager, here: Any, folder: Path, partitions: int) -> 
     told.unlink(missing_ok=True)
     bare = here.stream("bare", "bare.py", str(copy), str(partitions), str(told))
     reconcile(cluster, bare, BENCH, Start(start_wait=0.0))
-    _wait(told.exists)
+    _wait(lambda: told.exists() or _has_ended(cluster, "bare"))
     _stop(cluster, "bare")
     shutil.rmtree(copy)
     return float(told.read_text())
+
+
+def _has_ended(cluster: ClusterManager, stream: str) -> bool:
+    driver = cluster.find(stream)
+    return driver is not None and driver.state in (DriverState.STOPPED, DriverState.FAILED)
 
 
 def _stop(cluster: ClusterManager, stream: str) -> None:
