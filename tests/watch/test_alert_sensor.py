@@ -9,6 +9,8 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin
 
 from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_sensor, build_defs
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.deadlines import NoAnswer
+from dagster_sparkscale.watch import reads as reads_module
 from dagster_sparkscale.watch.alerts import sensor as alert_sensor_module
 from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory
 from dagster_sparkscale.watch.fleet.events import fleet_key, observation
@@ -17,6 +19,7 @@ from tests.fakes import scaled
 from tests.in_memory.cluster import World
 from tests.watch.deployment import Deployment
 from tests.watch.hook_server import SECRET, free_port, serving
+from tests.watch.test_reads import hanging
 
 HOOK = Webhook("http://127.0.0.1:9/")
 
@@ -283,6 +286,21 @@ def test_a_tick_ends_though_much_waits(clock, monkeypatch):
         monkeypatch.setattr(alert_sensor_module, "SENDING", 0.0)
         assert alerts.tick() == "Sent: 0. Problems that people know of: 1. Alerts that wait: 1."
         assert not server.got
+
+
+def test_a_tick_ends_though_dagsters_storage_hangs(clock, monkeypatch):
+    monkeypatch.setattr(reads_module, "ANSWER", 3.0)
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks")
+        alerts.watch()
+        with (
+            hanging(alerts.deployed.instance, "fetch_observations"),
+            pytest.raises(NoAnswer, match="Dagster's storage gave no answer within 3 s"),
+        ):
+            alerts.tick()
+        assert alerts.tick().startswith("Sent: 1.")
 
 
 def test_it_stands_beside_the_streams_of_its_cluster():

@@ -25,6 +25,7 @@ from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory
 from dagster_sparkscale.watch.alerts.webhooks import LONGEST, Webhook
 from dagster_sparkscale.watch.fleet.events import fleet_key, latest
 from dagster_sparkscale.watch.fleet.news import News
+from dagster_sparkscale.watch.reads import Reads
 
 INTERVAL = 30
 """Seconds between two ticks."""
@@ -73,12 +74,14 @@ def alert_sensor(
     check_cluster_key(cluster_key)
     lasting = _lasting({} if after is None else after)
     key = fleet_key(cluster_key)
+    reads = Reads()
 
     def send_alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         began, now = time.monotonic(), time.time()
         memory = AlertMemory.load(context.cursor)
         owner = owner_of(code_location(context), cluster_key)
-        news = latest(context.instance, key, owner)
+        reads.tick(began + SENDING)
+        news = latest(reads.of(context.instance), key, owner)
         if news is not None:
             memory.learn(news, lasting, now, resolved=tell_resolved)
         else:
