@@ -46,8 +46,8 @@ WAYS = tuple(
 )
 """`STATE_WAYS="beside the stream"` measures the second alone."""
 SETTLED = {IN_PLACE: 2, BESIDE: 12}
-"""Batches before a change: beside a stream that has nothing to spare nothing is done, and the first
-ones after a start take long."""
+"""Batches before a change: the first ones after a start take long, and beside a stream that has
+nothing to spare nothing is done."""
 _DEADLINE = 1800.0
 BENCH = Requester("bench")
 
@@ -148,8 +148,8 @@ def _figures(name: str, measured: dict[str, Measured]) -> list[Figure]:
                 came.theirs,
                 goal=0.35,
                 detail={
-                    "ours": "last batch before the change -> first batch after it, beside the "
-                    "stream",
+                    "ours": "last batch before the change -> first batch after it, beside a "
+                    "stream with a batch every 5 s",
                     "theirs": "Spark's repartition, the call alone",
                     "seconds_of_runs": came.ours,
                     "seconds_of_steps": came.shares,

@@ -12,6 +12,8 @@ FOLDER = Path(os.environ["SPARKSCALE_BENCH_FOLDER"])
 WAY = os.environ.get("SPARKSCALE_BENCH_WAY", "in place")
 COUNT = os.environ["SPARKSCALE_BENCH_KEYS"]
 GROUPS = 16
+INTERVAL = {"in place": 1, "beside the stream": 5}
+"""Seconds from batch to batch: beside a stream that has nothing to spare nothing is done."""
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -23,7 +25,7 @@ def stream(
         name=name,
         program=str(PROGRAMS / program),
         arguments=arguments,
-        batch_interval="1s",
+        batch_interval=INTERVAL[WAY],
         executors=2,
         executor_memory="2g",
         driver_memory="2g",
@@ -45,7 +47,7 @@ def cluster() -> LocalCluster:
 
 
 KEYS = stream(
-    *("keys", "keys.py", str(FOLDER / "data"), COUNT),
+    *("keys", "keys.py", str(FOLDER / "data"), COUNT, str(INTERVAL[WAY])),
     state=State(
         key_groups=GROUPS,
         partitions=4,

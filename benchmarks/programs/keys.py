@@ -1,9 +1,9 @@
 """Keeps a row of state for each key: first for as many as it is told, then for those of files.
 
-    keys.py FOLDER COUNT
+    keys.py FOLDER COUNT SECONDS
 
-`FOLDER/in` has the files, a number a line. When a batch is done, a line with the time goes into
-`FOLDER/done`.
+A batch begins every SECONDS. `FOLDER/in` has the files, a number a line. When a batch is done, a
+line with the time goes into `FOLDER/done`.
 """
 
 import sys
@@ -37,7 +37,7 @@ def done(_batch: DataFrame, number: int) -> None:
     .writeStream.queryName("keys")
     .outputMode("update")
     .option("checkpointLocation", str(folder / "checkpoint"))
-    .trigger(processingTime="1 second")
+    .trigger(processingTime=f"{sys.argv[3]} seconds")
     .foreachBatch(done)
     .start()
     .awaitTermination()
