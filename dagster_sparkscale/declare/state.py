@@ -25,6 +25,7 @@ STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting for the partitions of a shuffle, and of the state of a new query."""
+SCHEDULER_MODE = "spark.scheduler.mode"
 
 
 class State(Declaration, Part):
@@ -133,9 +134,14 @@ class State(Declaration, Part):
         # Spark's own provider keeps state in the executors' heaps, and can't repartition it. A
         # query that has run goes on with the provider and the number in its checkpoint; one that is
         # new begins with a number that divides its key groups, and gives every core something to
-        # do.
+        # do. While state is read and copied beside the stream, batches get the cores first that
+        # become free: by Spark's own order they would wait for all tasks of the copy.
         cores = (stream.bounds.maximum or stream.bounds.initial) * stream.tasks_at_a_time
-        return {STATE_PROVIDER: _ROCKSDB, SHUFFLE_PARTITIONS: str(self.groups.covering(cores))}
+        return {
+            STATE_PROVIDER: _ROCKSDB,
+            SHUFFLE_PARTITIONS: str(self.groups.covering(cores)),
+            SCHEDULER_MODE: "FAIR",
+        }
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
         made = {KEY_GROUPS: str(self.key_groups)}

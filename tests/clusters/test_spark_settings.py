@@ -88,6 +88,7 @@ def test_the_checkpoint_is_told(kind: type[Stream], set_for_queries: bool) -> No
 
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+MODE = "spark.scheduler.mode"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -127,6 +128,11 @@ def test_a_new_query_begins_with_a_number_of_partitions_that_divides_its_key_gro
     fields: dict[str, object], partitions: str
 ) -> None:
     assert settings(stateful(**fields), 1, MASTER)[PARTITIONS] == partitions
+
+
+def test_a_stream_with_state_has_its_batches_scheduled_beside_what_reads_its_state() -> None:
+    assert settings(stateful(), 1, MASTER)[MODE] == "FAIR"
+    assert settings(stateful(spark_conf={MODE: "FIFO"}), 1, MASTER)[MODE] == "FIFO"
 
 
 def test_of_state_what_the_stream_says_wins_over_the_cluster_and_that_over_defaults() -> None:

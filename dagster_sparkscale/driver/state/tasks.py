@@ -16,6 +16,9 @@ WITHIN = 120.0
 """Seconds that tasks have to end in."""
 _POLL = 0.1
 POOL = "spark.scheduler.pool"
+OURS = "sparkscale"
+"""The pool of all jobs that read or change state. Where Spark's scheduler is FAIR, batches of the
+stream, which are in another pool, need not wait until all tasks of ours have had a core."""
 _PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", POOL)
 
 
@@ -24,9 +27,7 @@ class StillRunning(RuntimeError):
 
 
 @contextmanager
-def grouped(
-    session: Any, group: str, description: str, pool: str | None = None
-) -> Iterator[Callable[[], int]]:
+def grouped(session: Any, group: str, description: str) -> Iterator[Callable[[], int]]:
     """Have the jobs of this thread be of a group while the context lasts. Gives what tells how many
     tasks of its jobs run now, with those of jobs and of stages that have failed.
 
@@ -36,8 +37,7 @@ def grouped(
     context = session.sparkContext
     before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
     context.setJobGroup(group, description)
-    if pool is not None:
-        context.setLocalProperty(POOL, pool)
+    context.setLocalProperty(POOL, OURS)
     try:
         yield lambda: _running(context, group)
     finally:

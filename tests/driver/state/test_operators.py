@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.state.beside.replaying import COPIES
+from dagster_sparkscale.driver.state.tasks import OURS
 from tests.driver.running import environment
 from tests.driver.state.operators import VARIANTS
 from tests.waiting import patience
@@ -77,7 +77,7 @@ def check_beside(told: Any, numbers: list[int]) -> None:
         assert (each["way"], each["beside"]) == ("beside the stream", None), each
         assert {"catching up", "replaying", "moving in"} <= set(each["seconds"])
     pools = told["pools"]
-    assert (pools["rewriting beside"], pools["ending"]) == (COPIES, None)
+    assert (pools["rewriting beside"], pools["ending"]) == (OURS, None)
 
 
 def test_results_are_the_same_after_changes_beside_the_stream(tmp_path):

@@ -5,7 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from dagster_sparkscale.driver.state import tasks
-from dagster_sparkscale.driver.state.tasks import POOL, StillRunning, grouped, wait_until_still
+from dagster_sparkscale.driver.state.tasks import (
+    OURS,
+    POOL,
+    StillRunning,
+    grouped,
+    wait_until_still,
+)
 from tests.driver.state.played import Attempts, Context
 
 GROUP, DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
@@ -40,14 +46,13 @@ class Tracker(Context):
         return self.active.get(stage, Attempts())
 
 
-@pytest.mark.parametrize("pool", ["ours", None])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_group_lasts_as_long_as_what_is_done_and_the_program_s_own_is_back_after_it(fails, pool):
+def test_a_group_lasts_as_long_as_what_is_done_and_the_program_s_own_is_back_after_it(fails):
     context = Tracker()
     was = dict(context.properties)
     try:
-        with grouped(SimpleNamespace(sparkContext=context), "ours", "of state", pool):
-            assert context.properties[POOL] == (pool or "the program's")
+        with grouped(SimpleNamespace(sparkContext=context), "ours", "of state"):
+            assert context.properties[POOL] == OURS
             assert (context.properties[GROUP], context.properties[DESCRIPTION]) == (
                 *("ours", "of state"),
             )

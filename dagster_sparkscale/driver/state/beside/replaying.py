@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dagster_sparkscale.driver.state.tasks import POOL
+from dagster_sparkscale.driver.state.tasks import OURS, POOL
 from dagster_sparkscale.driver.succession.runs import Run
 
 from .limits import FILES, KAFKA, Source
@@ -11,9 +11,6 @@ from .limits import FILES, KAFKA, Source
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 UNLOAD = "spark.sql.streaming.stateStore.unloadOnCommit"
 STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
-COPIES = "sparkscale"
-"""The pool of all jobs of copies. Where Spark's scheduler is FAIR, batches of the stream, which are
-in another one, have their share of the cores. Where it is FIFO, as by default, pools do nothing."""
 _FILES = "FileSource["
 """Begins the name of the source of files (`DataSource.sourceInfo`)."""
 _CLEANS, _GROUP = "cleansource", "kafka.group.id"
@@ -109,7 +106,7 @@ class Replays:
         spark = self._run.started.new.session._sc._jsc.sc()
         before = spark.getLocalProperties()
         ours = self._run.properties.clone()
-        ours.setProperty(POOL, COPIES)
+        ours.setProperty(POOL, OURS)
         spark.setLocalProperties(ours)
         try:
             writer = self._frame.writeStream().format("noop").outputMode(self._mode)

@@ -191,7 +191,7 @@ class StateCopy:
                         session.sparkContext.cancelJobGroup(group)
 
         watching = threading.Thread(target=watch, name="sparkscale-copy", daemon=True)
-        with grouped(session, group, f"copy of state -> {after}", replaying.COPIES):
+        with grouped(session, group, f"copy of state -> {after}"):
             watching.start()
             try:
                 yield
