@@ -114,7 +114,7 @@ def _done(story: Reconfigured) -> Report:
 
 
 def _standstill(story: Reconfigured) -> str:
-    """For how long queries stood still, where the driver ran on, and by which way."""
+    """The seconds that queries stood still where the driver ran on, and the way of each."""
     ways = [
         f"; query {each.query!r} stood still for {seconds:.1f} s, {each.way}"
         for each in story.results

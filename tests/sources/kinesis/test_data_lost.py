@@ -40,7 +40,7 @@ def trim(proxy: FaultProxy, stream: Stream, shard: str, keep: int) -> list[Row]:
     return [row(record["Data"]) for record in records[-keep:]]
 
 
-@SECOND_APART
+@APART
 def test_what_was_trimmed_while_the_query_was_down(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
 ) -> None:

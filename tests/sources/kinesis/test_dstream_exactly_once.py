@@ -105,6 +105,7 @@ def test_a_position_that_is_kept_before_the_results_makes_them_at_most_once(
     assert [number for key, number in rows if key == "last"] == list(range(10))
 
 
+@pytest.mark.clusters
 @ONE
 def test_positions_that_would_mislead_are_refused(
     session: SparkSession, stream: Callable[..., Stream], emulator: Any, tmp_path: Path

@@ -90,7 +90,7 @@ def test_a_row_has_all_there_is_to_know_of_a_record(
     assert got == wanted
 
 
-@SECOND_APART
+@APART
 def test_a_batch_that_failed_is_repeated_with_the_same_rows(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -111,7 +111,7 @@ def test_a_batch_that_failed_is_repeated_with_the_same_rows(
     made.assert_complete(sink.rows)
 
 
-@SECOND_APART
+@APART
 def test_available_now_takes_what_is_there_and_the_next_run_what_is_new(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
