@@ -55,8 +55,8 @@ def cancelled_once(
 
     def watch() -> None:
         while not over.wait(_POLL):
-            if unwanted():
-                with suppress(Exception):  # the JVM may be gone, and its jobs with it
+            with suppress(Exception):  # the JVM may be gone, and its jobs with it
+                if unwanted():
                     session.sparkContext.cancelJobGroup(group)
 
     watching = threading.Thread(target=watch, name="sparkscale-unwanted", daemon=True)

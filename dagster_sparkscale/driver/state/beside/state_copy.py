@@ -16,10 +16,9 @@ query has come to, in the checkpoint itself, before it stays (`reconfigure.py`).
 """
 
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from dagster_sparkscale.driver.state.fingerprint import Fingerprint, fingerprint
 from dagster_sparkscale.driver.state.journal import Begun
 from dagster_sparkscale.driver.state.logs import read_latest
 from dagster_sparkscale.driver.state.reconfigure import RETAINED, Attempt
-from dagster_sparkscale.driver.state.tasks import grouped
+from dagster_sparkscale.driver.state.tasks import cancelled_once
 from dagster_sparkscale.driver.state.unchangeable import operators
 from dagster_sparkscale.driver.succession.runs import Run
 
@@ -44,8 +43,6 @@ _ENOUGH = 3
 """Replays after which a batch that is left may be: each takes as long as another one comes."""
 _LAST_SECONDS = 30.0
 """Seconds that the last batches have at least, while the query stands still."""
-_WATCH = 0.5
-"""Seconds between two looks whether a copy is still wanted."""
 _SLOWER = 4.0
 """How much longer than the slowest batch before they may take."""
 
@@ -177,27 +174,15 @@ class StateCopy:
         if (why := limits.why_no_room(size, copying.free(self._root))) is not None:
             raise NotBeside(why)
 
-    @contextmanager
-    def _in_the_background(self) -> Iterator[None]:
-        """Have the jobs of this thread be of a group, which is cancelled where it is all for
-        nothing: whoever stops the query or the driver does not wait for it."""
-        session, after = self._attempt.session, self._plan.partitions
-        group, over = f"sparkscale {self._path}", threading.Event()
-
-        def watch() -> None:
-            while not over.wait(_WATCH):
-                with suppress(Exception):  # the JVM may be gone
-                    if self._for_nothing() is not None:
-                        session.sparkContext.cancelJobGroup(group)
-
-        watching = threading.Thread(target=watch, name="sparkscale-copy", daemon=True)
-        with grouped(session, group, f"copy of state -> {after}"):
-            watching.start()
-            try:
-                yield
-            finally:
-                over.set()
-                watching.join()
+    def _in_the_background(self) -> AbstractContextManager[None]:
+        """Have jobs of this thread be cancelled where they are for nothing: whoever stops the query
+        or the driver does not wait for them."""
+        return cancelled_once(
+            self._attempt.session,
+            f"sparkscale {self._path}",
+            f"copy of state -> {self._plan.partitions}",
+            lambda: self._for_nothing() is not None,
+        )
 
     def _rewrite(self) -> None:
         self._report.step("rewriting beside")
