@@ -164,6 +164,21 @@ def test_it_may_once_that_one_has_ended_and_knows_after_whom(side: Side) -> None
         side.start("clicks")
 
 
+@pytest.mark.parametrize("took", [True, False])
+def test_a_launch_that_may_happen_after_all_is_barred_once_another_has_its_checkpoint(
+    side: Side, took: bool
+) -> None:
+    """It was told as failed. One that took the checkpoint did happen, and has ended."""
+    side.start("clicks")
+    side.took |= {("clicks", 1)} if took else set()
+    side.start("renamed")
+    record = side.store.read("clicks")
+    assert record is not None
+    by = "" if took else f"'renamed', which has its checkpoint {PLACE} now"
+    assert (record.gone, record.gone_by, record.desired) == (0 if took else 1, by, "running")
+    assert side.start("clicks").record.epoch == 2
+
+
 def test_who_took_it_last_is_known_through_all_names_that_never_did(side: Side) -> None:
     first = side.start("clicks").record
     side.took.add(("clicks", 1))

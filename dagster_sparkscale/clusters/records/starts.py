@@ -166,10 +166,15 @@ def _claim(store: Store, mine: Claim, drivers: Drivers) -> tuple[str, int] | Non
     if claim.stream == mine.stream or store.read(claim.stream) is None:
         return _swap(store, claim, replace(mine, taken_by=_taken_by(store, claim, drivers)))
     # Its lease, so that nobody starts a driver of it while the claim changes hands.
-    with drivers.lease(claim.stream):
+    with drivers.lease(claim.stream) as theirs:
         owner = _of_newest(store, claim)
         if owner is not None and (who := drivers.runs(claim.stream)):
             raise AlreadyRunning(taken(mine.checkpoint, mine.stream, claim.stream, who, owner))
+        if owner is not None and not drivers.took(claim.stream, owner.epoch):
+            # Its launch may have been told as failed, and happen after all: it would leave a mark
+            # in the checkpoint of which no later start knows that its driver has ended.
+            by = f"{mine.stream!r}, which has its checkpoint {mine.checkpoint} now"
+            theirs.write(replace(theirs.record, gone=owner.epoch, gone_by=by))
         return _swap(store, claim, replace(mine, taken_by=_taken_by(store, claim, drivers)))
 
 

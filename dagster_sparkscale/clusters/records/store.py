@@ -173,7 +173,8 @@ class Record:
     checkpoint: str | None = None
     """The newest driver's checkpoint, normalized; None where none was declared."""
     gone: int = 0
-    """The driver of this epoch was declared gone by a person; 0: none."""
+    """The driver of this epoch was declared gone: by a person, or as it never came to take its
+    checkpoint, which another stream has now; 0: none."""
     gone_by: str = ""
     asked: Mapping[str, float] = field(default_factory=dict)
     """When each change that was carried out was last asked for, seconds since the epoch, by
