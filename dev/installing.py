@@ -80,6 +80,17 @@ def install_with_apt(package: str) -> bool:
     return run("apt-get", "install", "-y", "-qq", package)
 
 
+def unpack_with_apt(package: str, folder: Path) -> bool:
+    """Download a package of Debian's and unpack it in a folder, by whatever user."""
+    folder.mkdir(parents=True, exist_ok=True)
+    download = ("apt-get", "download", "-qq", package)
+    if not run(*download, cwd=str(folder)):
+        run("apt-get", "update", "-qq")  # no list of packages may be there yet
+        if not run(*download, cwd=str(folder)):
+            return False
+    return all(run("dpkg", "-x", str(each), str(folder)) for each in folder.glob("*.deb"))
+
+
 def once(folder: Path, made_of: Sequence[Path], fill: Callable[[], None]) -> Path:
     """A folder, after it was filled where that was not done yet with the files as they are now.
 

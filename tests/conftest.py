@@ -24,7 +24,15 @@ from dev.runs import MARK
 from tests.given_kubernetes import given, told
 from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
-from tests.scheduling import ALL, Scheduler, fail_what_lacks_its_rig, in_order, processes, tier
+from tests.scheduling import (
+    ALL,
+    Scheduler,
+    fail_what_lacks_its_rig,
+    in_order,
+    leave_out_if_late,
+    processes,
+    tier,
+)
 from tests.short_lives import EXECUTORS, begin_archive, for_short_lives, with_archive
 from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
@@ -72,7 +80,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         begin_archive()
 
 
+@pytest.hookimpl(tryfirst=True)  # before anything is made for it
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    leave_out_if_late(item)
     if item.get_closest_marker("spark"):
         with_archive(os.environ)
 

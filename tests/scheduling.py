@@ -1,5 +1,8 @@
 """Which tests run in which tier, in one process, in how many processes, and which begin first."""
 
+import os
+import time
+
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -9,6 +12,11 @@ RIGS = (*LONG_TO_BRING_UP, "kafka", "browser")
 ALL = "SPARKSCALE_TESTS_ALL"
 """Environment variable: if it is set, a test fails where it lacks its rig. Else a machine without
 root, say, would skip all of Kubernetes and call it a success."""
+UNTIL = "SPARKSCALE_TESTS_UNTIL"
+"""Environment variable: seconds since the epoch, after which no more of the stories begin that
+`make test-clusters` tells again. So a machine that is slow today comes to an end, and says what it
+has left out. Tests of cluster managers, and what `make test` runs, are never left out."""
+LATE = f"it is later than {UNTIL} says"
 _BESIDE_CORES = 1
 _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
@@ -56,7 +64,6 @@ _LONGEST_FIRST = (
     "tests/driver/state/test_file_sink.py",
     "tests/driver/state/test_cut_off.py",
     "tests/driver/state/test_on_hdfs.py",
-    "tests/driver/state/test_on_s3.py",
     "tests/e2e/test_faults.py",
     "tests/ui/test_pages.py",
     "tests/e2e/test_restart.py",
@@ -105,15 +112,17 @@ def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
     """The many quick tests first, as they stand: what they find is told within two minutes. Then
     those that need Spark, the longest first.
 
-    What runs together counts as slow if one of its tests is.
+    What runs together counts as slow if one of its tests is. Stories that are told again come last.
     """
     slow = {scope_of(item.nodeid) for item in items if _needs_more_than_python(item)}
+    again = {scope_of(item.nodeid) for item in items if _is_told_again(item)}
     places = {module: place for place, module in enumerate(_LONGEST_FIRST)}
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
-        if scope_of(item.nodeid) not in slow:
-            return (False, 0)
-        return (True, places.get(_module_of(item.nodeid), len(places)))
+    def place(item: pytest.Item) -> tuple[bool, bool, int]:
+        scope = scope_of(item.nodeid)
+        if scope not in slow:
+            return (False, False, 0)
+        return (True, scope in again, places.get(_module_of(item.nodeid), len(places)))
 
     return sorted(items, key=place)
 
@@ -129,10 +138,26 @@ def tier(item: pytest.Item) -> None:
         item.add_marker("clusters")
 
 
+def _is_told_again(item: pytest.Item) -> bool:
+    """Whether a test is one of `make test-clusters` and of no cluster manager."""
+    if item.get_closest_marker("clusters") is None or item.nodeid.startswith("tests/clusters/"):
+        return False
+    return not any(map(item.get_closest_marker, LONG_TO_BRING_UP))
+
+
+def leave_out_if_late(item: pytest.Item) -> None:
+    """Skip a test that may be left out, once it is later than `UNTIL`."""
+    until = os.environ.get(UNTIL)
+    if until and time.time() > float(until) and _is_told_again(item):
+        pytest.skip(LATE)
+
+
 def fail_what_lacks_its_rig(item: pytest.Item, report: pytest.TestReport) -> None:
     """Turn the report of a test that was skipped into a failure if its marker names a rig."""
     if report.skipped and any(map(item.get_closest_marker, RIGS)):
         assert isinstance(report.longrepr, tuple)
+        if LATE in report.longrepr[2]:
+            return
         report.outcome, report.longrepr = "failed", f"{ALL} is set, and: {report.longrepr[2]}"
 
 

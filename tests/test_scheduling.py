@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import fail_what_lacks_its_rig, in_order, processes, scope_of, tier
+from tests.scheduling import (
+    LATE,
+    UNTIL,
+    fail_what_lacks_its_rig,
+    in_order,
+    leave_out_if_late,
+    processes,
+    scope_of,
+    tier,
+)
 
 GIB = 1 << 30
 
@@ -64,6 +73,37 @@ def test_what_is_quick_comes_first_as_it_stands_and_then_what_takes_longest() ->
     long = item("tests/e2e/test_faults.py::test_1", "spark")
     given = [some, quick[0], seen, long, quick[1]]
     assert in_order(given) == [*quick, long, seen, some]
+
+
+def test_stories_that_are_told_again_come_after_those_of_cluster_managers() -> None:
+    again = item("tests/e2e/test_demo.py::test_1", "spark", "clusters")
+    yarn = item("tests/a/test_b.py::test_1", "yarn", "clusters")
+    standalone = item("tests/clusters/test_standalone.py::test_1", "spark", "clusters")
+    quick = item("tests/test_b.py::test_1", "clusters")
+    assert in_order([again, yarn, quick, standalone]) == [quick, standalone, yarn, again]
+
+
+@pytest.mark.parametrize("until", ["", "0", "1e12"])
+def test_only_they_are_left_out_and_only_once_it_is_late(
+    until: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(UNTIL, until)
+    leave_out_if_late(item("tests/a/test_b.py::test_1", "yarn", "clusters"))
+    leave_out_if_late(item("tests/clusters/test_standalone.py::test_1", "spark", "clusters"))
+    leave_out_if_late(item("tests/e2e/test_faults.py::test_1", "spark"))
+    left_out = False
+    try:
+        leave_out_if_late(item("tests/e2e/test_demo.py::test_1", "spark", "clusters"))
+    except pytest.skip.Exception:
+        left_out = True
+    assert left_out is (until == "0")
+
+
+def test_what_was_left_out_lacks_nothing() -> None:
+    why = ("test_b.py", 7, f"Skipped: {LATE}")
+    report = pytest.TestReport("test_b", ("", 7, ""), {}, "skipped", why, "setup")
+    fail_what_lacks_its_rig(item("tests/kafka/test_b.py::test_1", "kafka"), report)
+    assert report.outcome == "skipped"
 
 
 def test_a_quick_test_waits_for_those_that_need_spark_and_share_its_module() -> None:

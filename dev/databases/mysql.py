@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dev import jars
 from dev.databases.server import HOST, USER, NotStarted, Server
-from dev.installing import InstallFailed, Way, ensure, install_with_apt, once, run
+from dev.installing import InstallFailed, Way, ensure, install_with_apt, once, unpack_with_apt
 
 _LOCK = Path(__file__).parent / "mysql.lock"
 _INSTALLED = jars.CACHE / "mysql"
@@ -112,17 +112,12 @@ def _ways() -> list[Way]:
         return []
     root = os.geteuid() == 0
     place = _INSTALLED / "unpacked"
-    unpacked = [Way(f"unpacking {each} in {place}", partial(_unpack, each)) for each in _PACKAGES]
+    unpacked = [
+        Way(f"unpacking {each} in {place}", partial(unpack_with_apt, each, place))
+        for each in _PACKAGES
+    ]
     with_apt = [
         Way(f"installing {each} with apt-get", partial(install_with_apt, each))
         for each in _PACKAGES
     ]
     return [*unpacked, *(with_apt if root else [])]
-
-
-def _unpack(package: str) -> bool:
-    folder = _INSTALLED / "unpacked"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not run("apt-get", "download", "-qq", package, cwd=str(folder)):
-        return False
-    return all(run("dpkg", "-x", str(each), str(folder)) for each in folder.glob("*.deb"))

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from dev.prometheus.building import PROMETHEUS
+from dev.prometheus.building import program
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def prometheus(config: str, folder: Path) -> Iterator[Prometheus]:
     Raises:
         InstallFailed: it can't be built here.
     """
-    program = PROMETHEUS.built()
+    server = program("prometheus")
     (folder / "prometheus.yml").write_text(config)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ def prometheus(config: str, folder: Path) -> Iterator[Prometheus]:
     with log.open("w") as out:
         process = subprocess.Popen(
             [
-                str(program),
+                str(server),
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{port}",

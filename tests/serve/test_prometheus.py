@@ -9,7 +9,7 @@ import yaml
 
 from dagster_sparkscale.driver.metrics.token import read_token
 from dagster_sparkscale.serve.http import Server
-from dev.prometheus.building import PROMTOOL
+from dev.prometheus.building import program
 from dev.prometheus.running import prometheus
 from tests.cli.terminal import Terminal
 from tests.driver.serving import TOKEN, agent_of, options, serving
@@ -24,7 +24,7 @@ SERVED = "0123456789abcdef-served"
 
 
 def promtool(*words: str, text: str | None = None) -> str:
-    command = [str(PROMTOOL.built()), *words]
+    command = [str(program("promtool")), *words]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,5 +1,5 @@
 """Drivers that change the state of their query, and that are killed in the middle of it; as
-`tests/e2e/test_state.py` has it by a tracked run."""
+`tests/e2e/test_state.py` has it by a tracked run. At each step: `soak_cut_off`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,17 +110,9 @@ BEFORE = ("preparing", "ending", "checking", "measuring", "writing down")
 """Steps before anything is touched."""
 
 
-def test_a_change_that_was_written_and_not_verified_is_undone(cluster, tmp_path):
-    cut_off(cluster, tmp_path, "verifying")
-
-
 def test_a_change_in_place_that_was_written_and_not_verified_is_undone(cluster, tmp_path):
     cut_off_in_place(cluster, tmp_path, "verifying")
 
 
 def test_a_change_beside_the_stream_that_was_not_verified_is_undone(cluster, tmp_path):
     cut_off_beside(cluster, tmp_path, "verifying")
-
-
-def test_a_copy_of_a_driver_that_was_killed_is_deleted(cluster, tmp_path):
-    cut_off_beside(cluster, tmp_path, "catching up")
