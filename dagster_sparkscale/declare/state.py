@@ -26,6 +26,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting for the partitions of a shuffle, and of the state of a new query."""
 SCHEDULER_MODE = "spark.scheduler.mode"
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
 class State(Declaration, Part):
@@ -135,12 +136,15 @@ class State(Declaration, Part):
         # query that has run goes on with the provider and the number in its checkpoint; one that is
         # new begins with a number that divides its key groups, and gives every core something to
         # do. While state is read and copied beside the stream, batches get the cores first that
-        # become free: by Spark's own order they would wait for all tasks of the copy.
+        # become free: by Spark's own order they would wait for all tasks of the copy. By changelogs
+        # it is told what has changed in the last batches, so that not all is read again while the
+        # query stands still; and a batch uploads its changes alone.
         cores = (stream.bounds.maximum or stream.bounds.initial) * stream.tasks_at_a_time
         return {
             STATE_PROVIDER: _ROCKSDB,
             SHUFFLE_PARTITIONS: str(self.groups.covering(cores)),
             SCHEDULER_MODE: "FAIR",
+            CHANGELOGS: "true",
         }
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The state as it was before a change: read before it begins, or while it is rewritten."""
+"""The state as it was before a change: read before it begins, or once it is rewritten."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ class Before(Protocol):
     """The state as it was before the change."""
 
     def begin(self) -> None:
-        """The rewriting begins."""
+        """From now on it may be read."""
 
     def state(self) -> Fingerprint:
         """The state; waits for it.
@@ -35,7 +35,8 @@ class Measured:
 
 
 class Beside:
-    """A state that is read while it is rewritten: the rewriting leaves the files of what was."""
+    """A state that is read on a thread of its own, while it is rewritten or after that: the
+    rewriting leaves the files of what was."""
 
     def __init__(self, read: Callable[[], Fingerprint]) -> None:
         self._read = read

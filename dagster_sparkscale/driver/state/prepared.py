@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from .fingerprint import Fingerprint
 from .journal import Begun
 
 
@@ -11,3 +12,8 @@ class Prepared(Protocol):
     def write(self, noted: Begun) -> str | None:
         """Have it in the checkpoint, as the batch after the last one; why it is not, in words;
         None: it is."""
+
+    @property
+    def proved(self) -> Fingerprint | None:
+        """The new state as it was when it was compared whole, if all that has changed since is
+        known to be the same; None: it is to be compared whole again, now that it is written."""

@@ -5,7 +5,8 @@
     measuring      the fingerprint of the state as it is
     writing down   what there is in the checkpoint, for whoever has to put it back
     rewriting      Spark's own offline repartitioning
-    verifying      the fingerprint of the new state: the same rows, each where Spark looks for it
+    verifying      the fingerprint of the new state: the same rows, each where Spark looks for it;
+                   left out where what was prepared is known to be the same
     undoing        only where something went wrong: what was added is deleted
     closing        the query's sink passes over the batch; what was written down is deleted
 
@@ -156,7 +157,7 @@ class Attempt:
             InTheMiddle: the change failed, and can't be put back now.
         """
         try:
-            begun = self._begin(earlier)
+            begun = self._begin(earlier, deferred=prepared is not None)
         except Refusal as refusal:
             self.report.over("refused", str(refusal))
             return not isinstance(refusal, NotNow)
@@ -199,8 +200,11 @@ class Attempt:
             self.journal.close()
         return undone.ran is None
 
-    def _begin(self, earlier: Fingerprint | None) -> tuple[Before, Begun] | None:
+    def _begin(self, earlier: Fingerprint | None, deferred: bool) -> tuple[Before, Begun] | None:
         """All up to the point where it is written down what there is; None: there is nothing to do.
+
+        Args:
+            deferred: whether the state is not read yet, as that may not be needed.
 
         Raises:
             Refusal: the change can't be made; nothing was touched.
@@ -220,7 +224,7 @@ class Attempt:
         before: Before
         if earlier is not None and earlier.batch == logs.batch:
             before = Measured(earlier)
-        elif earlier is not None and self._has_room(was):
+        elif earlier is not None and (deferred or self._has_room(was)):
             before = Beside(lambda: self._measure(of, logs.batch, logs, key_groups))
         else:
             self.report.step("measuring")
@@ -340,10 +344,16 @@ class Attempt:
     def _rewrite(self, before: Before, noted: Begun, prepared: Prepared | None) -> str | None:
         """Change the state and verify it; why it may not stay, in words; None: it may."""
         session, path, plan = self.session, self.folder.path, self.plan
-        before.begin()
+        if prepared is None:
+            before.begin()
         why = self._by_spark() if prepared is None else prepared.write(noted)
         if why is not None:
             return why
+        if prepared is not None:
+            if (proved := prepared.proved) is not None:
+                self.report.measured_after(proved)
+                return None
+            before.begin()
         self.report.step("verifying")
         try:
             was = before.state()

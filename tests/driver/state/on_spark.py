@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.beside import changes
+from dagster_sparkscale.driver.state.beside.replaying import CHANGELOGS
 from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.tasks import cancelled_once, grouped, wait_until_still
 from dagster_sparkscale.driver.state.undo import files_of
@@ -180,9 +182,38 @@ def unwanted(spark: Any, _folder: Path) -> Any:
         return "cancelled" in ended, left, spark.range(7).count()
 
 
+def changed(spark: Any, folder: Path) -> Any:
+    """Of a query with 2 partitions: how many keys all batches but the first have changed, and
+    whether the same has changed in others, by their names."""
+    spark.conf.set(CHANGELOGS, "true")
+    seen = {}
+    for name, partitions, last in (
+        ("two", 2, "3,a\n40,a\n40,d\n"),
+        ("four", 4, "3,a\n40,a\n40,d\n"),
+        ("another_value", 4, "3,a\n40,a\n40,a\n40,d\n"),
+        ("none_gone", 4, "3,a\n4,d\n"),
+    ):
+        place = folder / name
+        (place / "in").mkdir(parents=True)
+        spark.conf.set(layout.PARTITIONS, str(partitions))
+        events = spark.readStream.schema("at long, key string").csv(str(place / "in"))
+        late = events.select(f.timestamp_seconds("at").alias("at"), "key")
+        late = late.withWatermark("at", "5 seconds")
+        counts = late.groupBy(f.window("at", "10 seconds"), "key").count()
+        for number, lines in enumerate(("0,a\n0,b\n3,c\n", last)):
+            (place / "in" / f"{number}.csv").write_text(lines)
+            run(counts, "update", place / "checkpoint")
+        done = max(int(each.name) for each in (place / "checkpoint/commits").glob("[0-9]*"))
+        batches = changes.Batches(str(place / "checkpoint"), 0, done)
+        [seen[name]] = changes.changes(spark, [(0, "default")], [batches])
+    spark.conf.unset(CHANGELOGS)
+    [two] = seen["two"].values()
+    return two.rows, {name: each == seen["two"] for name, each in seen.items()}
+
+
 def main(place: Path) -> None:
     spark, found = session(place / "local"), {}
-    for part in (keyless, limited, stateless, escaped, failing, outlived, unwanted):
+    for part in (keyless, limited, stateless, escaped, failing, outlived, unwanted, changed):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
     print(json.dumps(found))

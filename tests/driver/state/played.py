@@ -188,6 +188,7 @@ def changed(
     stopping: Callable[[], bool] = lambda: False,
     version: str = "4.3.0",
     prepared: Prepared | None = None,
+    earlier: Fingerprint | None = None,
 ) -> Came:
     """Change the state of the query whose checkpoint is on `disk`."""
     spark = spark or Spark(disk)
@@ -197,7 +198,7 @@ def changed(
             *(spark, disk, Journal(disk), plan, report, version),
             stopping=stopping,
             pass_over=disk.pass_over,
-        ).carry_out(prepared=prepared)
+        ).carry_out(earlier, prepared)
     return Came(report.change, report.steps, counts)
 
 

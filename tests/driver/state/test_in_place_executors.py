@@ -102,6 +102,8 @@ class TestMoreExecutors:
                 assert scene.executors.requested == 6
                 return rewrite(scene.disk, 8)
 
+            proved = None
+
             def drop(self) -> None:
                 (report,) = scene.its.reconfigurations
                 seen.append((report.outcome, scene.executors.requested))

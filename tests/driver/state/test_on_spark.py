@@ -72,3 +72,10 @@ def test_tasks_of_an_attempt_that_spark_has_given_up_count_for_as_long_as_they_r
 
 def test_jobs_that_nobody_needs_any_more_are_ended(told_by):
     assert told_by["unwanted"] == [True, 0, 7]
+
+
+def test_what_batches_have_changed_is_the_same_whatever_the_partitions(told_by):
+    assert told_by["changed"] == [
+        5,  # of which three are gone
+        {"two": True, "four": True, "another_value": False, "none_gone": False},
+    ]

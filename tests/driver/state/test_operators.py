@@ -81,5 +81,10 @@ def check_beside(told: Any, numbers: list[int]) -> None:
 
 
 def test_results_are_the_same_after_changes_beside_the_stream(tmp_path):
-    (told,) = twins(tmp_path, "16,2", "windowed", how="_beside")
+    """With changelogs, so that nothing is read whole while the query stands still."""
+    settings = VARIANTS["changelogs"]
+    (told,) = twins(tmp_path, "16,2", "windowed", settings=settings, how="_beside")
     check_beside(told, [16, 2])
+    for each in told["changes"]:
+        assert "comparing changes" in each["seconds"]
+        assert not {"measuring", "verifying"} & set(each["seconds"])

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Partition, Rows
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from tests.driver.state.disk import Died, Disk, checkpoint, content, put, rewrite, rewritten
 from tests.driver.state.played import Spark, changed, resumed
@@ -19,10 +20,11 @@ class Made:
 
     Args:
         writes: puts it into the checkpoint; why it has not, in words.
+        proved: the state, where that is known to be the same.
     """
 
-    def __init__(self, writes: Callable[[], str | None]) -> None:
-        self._writes = writes
+    def __init__(self, writes: Callable[[], str | None], proved: Fingerprint | None = None) -> None:
+        self._writes, self.proved = writes, proved
 
     def write(self, noted: Begun) -> str | None:
         assert (noted.batch, noted.before, noted.after) == (2, 4, 8)
@@ -49,6 +51,33 @@ def test_it_stays_where_it_is_the_same(tmp_path):
     assert (came.change.outcome, came.change.reason, came.change.beside) == ("changed", None, None)
     assert came.steps == ["checking", "measuring", "writing down", "verifying", "closing"]
     assert partitions(disk) == 8 and Journal(disk).begun() is None
+
+
+def test_what_was_proved_while_the_query_ran_is_not_read_again(tmp_path):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    after = Fingerprint(2, 8, {(0, "default"): Rows({}, {7: Partition(40)})})
+
+    def never(batch, rows):
+        raise AssertionError(f"the state of batch {batch} is read")
+
+    earlier = Fingerprint(1, 4, {(0, "default"): Rows()})
+    made = Made(lambda: rewrite(disk, 8), after)
+    came = changed(disk, Spark(disk, read=never), prepared=made, earlier=earlier)
+    assert (came.change.outcome, came.change.reason) == ("changed", None)
+    assert came.steps == ["checking", "writing down", "closing"]
+    assert came.change.partition_rows_after == (0, 0, 0, 0, 0, 0, 0, 40)
+    assert partitions(disk) == 8 and Journal(disk).begun() is None
+
+
+def test_what_was_not_proved_is_compared_once_it_is_there(tmp_path):
+    """With what it was before, which is read then, too."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    earlier = Fingerprint(1, 4, {(0, "default"): Rows()})
+    came = changed(disk, prepared=moved_in(disk), earlier=earlier)
+    assert (came.change.outcome, came.change.reason, came.change.beside) == ("changed", None, None)
+    assert came.steps == ["checking", "writing down", "verifying", "closing"]
 
 
 def test_what_could_not_be_put_there_is_thrown_away_and_the_change_made_without(tmp_path):

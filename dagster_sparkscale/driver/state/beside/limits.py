@@ -43,6 +43,17 @@ _OWN_FUNCTIONS = frozenset(
     )
 )
 """Operators that call Python functions of the program with the state of a key."""
+_WHOLE = frozenset(
+    (
+        # Their stores have several column families, and Spark reads the changes of one.
+        "transformWithStateInPandasExec",
+        "transformWithStateInPySparkExec",
+        # Their stores are not closed after a batch, so that those with changelogs write no version
+        # whole.
+        "symmetricHashJoin",
+    )
+)
+"""Operators whose changes alone can't be compared."""
 _ANY_NUMBER = frozenset(("stateStoreSave", "dedupe"))
 """Operators of which several batches come to the same as one of all their rows, unless a watermark
 is in force."""
@@ -215,6 +226,11 @@ def why_too_busy(
 def takes_any_number(operators: Iterable[str], watermarked: bool) -> bool:
     """Whether several batches are replayed as one. What comes of it is compared, in any case."""
     return not watermarked and _ANY_NUMBER.issuperset(operators)
+
+
+def tells_changes(operators: Iterable[str]) -> bool:
+    """Whether it can be told what a batch has changed in all stores of these operators."""
+    return _WHOLE.isdisjoint(operators)
 
 
 def why_never(replays: int, left: int, seconds: float, within: float) -> str | None:

@@ -9,6 +9,7 @@ from dagster_sparkscale.driver.succession.runs import Run
 from .limits import FILES, KAFKA, Source
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 UNLOAD = "spark.sql.streaming.stateStore.unloadOnCommit"
 STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 _FILES = "FileSource["
@@ -65,16 +66,21 @@ class Replays:
     """Runs the query of `run` on the checkpoint in `place`, an entry of its log at a time.
 
     By a session of its own: no handle, no manager and no listener of the program knows of it.
+
+    Args:
+        changelogs: whether state stores write what is different in each version, too.
     """
 
-    def __init__(self, run: Run, place: str) -> None:
+    def __init__(self, run: Run, place: str, changelogs: bool) -> None:
         self._run, self._place = run, place
         frame = run.started.new.frame
         self._jvm = frame.sparkSession._jvm
         self._spark = frame.sparkSession._jsparkSession.cloneSession()
         # Each version whole: what is taken over must not hang on another one.
-        self._spark.conf().set(CHANGELOGS, "false")
-        # Or executors would keep the state of each replay, until Spark's maintenance comes round.
+        self._spark.conf().set(CHANGELOGS, str(changelogs).lower())
+        self._spark.conf().set(DELTAS, "1")
+        # Or executors would keep the state of each replay, and not write versions whole, until
+        # Spark's maintenance comes round.
         self._spark.conf().set(UNLOAD, "true")
         # Spark waits for ever for a batch that heeds no interrupt, as in a function of the program.
         self._spark.conf().set(STOP_TIMEOUT, "60s")

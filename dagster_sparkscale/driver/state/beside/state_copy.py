@@ -7,12 +7,14 @@ query while that runs.
     catching up        the batches that have come since are run on the copy, into nothing
     ...                the query is ended between two batches (`in_place.py`)
     replaying          the last of its batches
+    comparing changes  what has changed on both since they were compared whole
     moving in          what the copy has come to is linked into the checkpoint, as the batch that
                        Spark's repartitioning would have written there
 
 What must not change: nothing but the copy is written to before `moving in`, which is as any
-rewriting to the journal and its undo; and what the copy comes to is compared whole with what the
-query has come to, in the checkpoint itself, before it stays (`reconfigure.py`).
+rewriting to the journal and its undo; and what the copy comes to is compared with what the query
+has come to before it stays: by all that has changed since both were compared whole, or, where that
+can't be told or is not the same, whole once more, in the checkpoint itself (`reconfigure.py`).
 """
 
 import math
@@ -33,7 +35,7 @@ from dagster_sparkscale.driver.state.tasks import cancelled_once
 from dagster_sparkscale.driver.state.unchangeable import operators
 from dagster_sparkscale.driver.succession.runs import Run
 
-from . import copying, entries, limits, names, replaying
+from . import changes, copying, entries, limits, names, replaying
 from .limits import Limits
 from .replaying import NotReplayed, Replays
 
@@ -64,6 +66,9 @@ class StateCopy:
         self._folder, self._plan, self._report = attempt.folder, attempt.plan, attempt.report
         known = operators(self._folder)
         self._operators = tuple(known.get(op, _UNKNOWN) for op, _ in sorted(earlier.stores))
+        kept = str(attempt.session.conf.get(replaying.CHANGELOGS, "false"))
+        self._tells_changes = kept == "true" and limits.tells_changes(self._operators)
+        """Whether it is known of each batch what it changes."""
         self._done, self._last = earlier.batch, earlier.batch + 1
         """The last batch of the query that the copy has, and the last one of the copy's own."""
         self._root = Path(self._folder.local or "")
@@ -71,6 +76,10 @@ class StateCopy:
         self._replays: Replays | None = None
         self.latest = earlier
         """The query's state as of the last batch for which it was read."""
+        self._compared: tuple[int, int, Fingerprint] | None = None
+        """The last batches, as `_done` and `_last`, for which copy and query were compared whole
+        and were the same, and the state of the copy then."""
+        self._proved = False
         self._began = time.monotonic()
         """When its making began."""
         self._slowest = 0.0
@@ -138,6 +147,8 @@ class StateCopy:
         try:
             while self._done < noted.batch:
                 self._replay(noted.batch, too_late)
+            self._report.step("comparing changes")
+            self._proved = self._same_changes(noted.batch)
             self._report.step("moving in")
             # The replays may have taken a while: one that was cut off for long comes back here.
             if self._attempt.journal.begun() != noted:
@@ -152,6 +163,38 @@ class StateCopy:
         except Exception as error:
             return first_line(error)
         return None
+
+    @property
+    def proved(self) -> Fingerprint | None:
+        return self._compared[2] if self._proved and self._compared is not None else None
+
+    def _same_changes(self, batch: int) -> bool:
+        """Whether query and copy have changed the same since they were compared whole, up to
+        `batch`; False also where that can't be told."""
+        assert self._compared is not None
+        done, last, _ = self._compared
+        if batch == done:
+            return True
+        if not self._tells_changes:
+            return False
+        session = self._attempt.session
+        both = (
+            changes.Batches(self._folder.path, done, batch),
+            changes.Batches(self._path, last, self._last),
+        )
+        late = time.monotonic() + _LAST_SECONDS
+        try:
+            with cancelled_once(
+                session,
+                f"sparkscale changes {self._path}",
+                "changes of state are compared",
+                lambda: time.monotonic() >= late,
+            ):
+                of_query, of_copy = changes.changes(session, self._earlier.stores, both)
+        except Exception as error:
+            say(f"{self._folder.name}: its state is compared whole: {first_line(error)}")
+            return False
+        return of_query == of_copy
 
     def drop(self) -> None:
         """Delete the copy."""
@@ -202,6 +245,7 @@ class StateCopy:
         now = self._fingerprint(self._path, self._last, self._plan.partitions)
         if found := compare.faults(wanted, now):
             raise NotBeside(f"the copy is not the same: {'; '.join(found)}")
+        self._compared = self._done, self._last, now
 
     def _of_query(self) -> Fingerprint:
         self._report.step("comparing")
@@ -259,7 +303,7 @@ class StateCopy:
         (self._place / layout.OFFSETS / str(number)).write_text(self._entry(batch))
         copying.follow_sources(self._root, self._place)
         if self._replays is None:
-            self._replays = Replays(self._run, self._path)
+            self._replays = Replays(self._run, self._path, self._tells_changes)
         began = time.monotonic()
         self._replays.replay(give_up)
         self._slowest = max(self._slowest, time.monotonic() - began)

@@ -60,7 +60,12 @@ class Scene:
             sparkContext=Context(), _streamingCheckpointManager=self, conf={}
         )
         monkeypatch.setattr(state_copy, "fingerprint", self._fingerprint)
-        monkeypatch.setattr(state_copy, "Replays", lambda _run, place: Replays(self, place))
+        monkeypatch.setattr(state_copy, "Replays", lambda _run, place, _: Replays(self, place))
+        self.changed: Callable[[str], int] = lambda path: 7
+        """What the change feed of the state in `path` comes to."""
+        self.compared: list[list[tuple[bool, int, int]]] = []
+        """Of which batches changes were read, with whether they are the copy's."""
+        monkeypatch.setattr(state_copy.changes, "changes", self._changes)
         monkeypatch.setattr(replaying, "sources", lambda _frame: self.sources)
         self.report = InPlace("plan", "counts", after=4)
         step = self.report.step
@@ -101,6 +106,11 @@ class Scene:
             batch = self.kept[Path(path)]
             batch += 1000 if self.differs(batch) else 0
         return self.state(batch, partitions)
+
+    def _changes(self, _session, of, batches) -> list[dict[tuple[int, str], Group]]:
+        assert list(of) == [STORE]
+        self.compared.append([(COPIES in b.checkpoint, b.after, b.last) for b in batches])
+        return [{STORE: Group(1, (self.changed(each.checkpoint), 0))} for each in batches]
 
     def state(self, batch: int, partitions: int = 2) -> Fingerprint:
         rows = Rows(
@@ -201,6 +211,56 @@ def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the
         for name in now
         if name.endswith("/10.zip")
     }
+
+
+class TestChanges:
+    """What has changed since query and copy were compared whole is compared in the end."""
+
+    def written(self, scene: Scene, batches: int = 2) -> StateCopy:
+        """A copy in the checkpoint of a query that had so many batches after the copy was made."""
+        scene.steps["rewriting beside"] = lambda: scene.goes_on(5)
+        copy = scene.copy()
+        copy.prepare()
+        scene.goes_on(batches)
+        assert copy.proved is None
+        assert copy.write(scene.begun()) is None
+        return copy
+
+    def test_the_same_changes_are_as_good_as_the_same_state(self, scene):
+        scene.session.conf[replaying.CHANGELOGS] = "true"
+        copy = self.written(scene)
+        # The copy has batches 3 to 7 as its batch 4, and the last two as its batch 5.
+        assert scene.compared == [[(False, 7, 9), (True, 4, 5)]]
+        assert copy.proved == scene.state(7, 4)
+
+    def test_other_changes_are_not(self, scene):
+        scene.session.conf[replaying.CHANGELOGS] = "true"
+        scene.changed = lambda path: len(path)
+        assert self.written(scene).proved is None
+
+    def test_nor_are_those_that_can_t_be_read(self, scene, capsys):
+        scene.session.conf[replaying.CHANGELOGS] = "true"
+
+        def fails(_path: str) -> int:
+            raise RuntimeError("no changelog of version 8")
+
+        scene.changed = fails
+        assert self.written(scene).proved is None
+        assert "compared whole: no changelog of version 8" in capsys.readouterr().err
+
+    def test_none_are_read_where_spark_keeps_none(self, scene):
+        assert self.written(scene).proved is None
+        assert scene.compared == []
+
+    def test_nor_where_nothing_has_changed(self, scene):
+        assert self.written(scene, batches=0).proved == scene.state(7, 4)
+        assert scene.compared == []
+
+    def test_nor_of_joins_whose_versions_would_hang_on_each_other(self, tmp_path, monkeypatch):
+        scene = Scene(tmp_path / "checkpoint", monkeypatch, "symmetricHashJoin")
+        scene.session.conf[replaying.CHANGELOGS] = "true"
+        assert self.written(scene).proved is None
+        assert scene.compared == []
 
 
 @pytest.mark.parametrize(("operator", "watermark"), [("stateStoreSave", 5), ("dedupe", 7)])
