@@ -14,7 +14,7 @@ learns of a query that does not run again.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dagster_sparkscale.driver.executors.control import ExecutorControl
@@ -196,6 +196,8 @@ class InPlaceChanges:
         Raises:
             Refusal: the change can't be made, or not in place.
         """
+        # Before they are slowed down by what reads the state.
+        usual = () if beside is None else replaying.processing(run)
         with self._hook.holding(attempt.folder):
             earlier = self._prepare(attempt, run, report)
         if earlier is None:
@@ -204,7 +206,7 @@ class InPlaceChanges:
         if beside is None:
             return earlier, None
         # Not held meanwhile: the program may have the query end, and start another one.
-        copy = _copied(attempt, run, report, beside, earlier, self._more)
+        copy = _copied(attempt, run, report, beside, (earlier, usual), self._more)
         return earlier if copy is None else copy.latest, copy
 
     def _end(self, run: Run, report: InPlace, within: float) -> Passage:
@@ -289,14 +291,18 @@ def _copied(
     run: Run,
     report: InPlace,
     beside: Limits,
-    earlier: Fingerprint,
+    known: tuple[Fingerprint, Sequence[float]],
     more: MoreExecutors,
 ) -> StateCopy | None:
     """A copy with the new state, which is as far as the query; None: the change is made without,
-    and the report says why."""
+    and the report says why.
+
+    Args:
+        known: the state of the query, and the seconds that its batches take.
+    """
     copy = None
     try:
-        copy = StateCopy(attempt, run, beside, earlier)
+        copy = StateCopy(attempt, run, beside, *known)
         why = copy.why_not(spare=more.target is not None)
         if why is None and more.target is not None:
             why = copy.why_not(spare=_added(more, report))

@@ -46,7 +46,8 @@ class Scene:
         self.stopping = False
         its = StateHook("4.3.0", Declared(8), lambda: self.stopping)
         new = NewQuery(self.spark, {"checkpointLocation": str(place), "queryName": "counts"})
-        started: Any = SimpleNamespace(new=new, label=lambda: "counts")
+        handle = SimpleNamespace(recentProgress=[])
+        started: Any = SimpleNamespace(new=new, label=lambda: "counts", handle=handle)
         self.run = SimpleNamespace(
             started=started,
             run="run 1",

@@ -91,7 +91,7 @@ class TestMoreExecutors:
 
         class Copy:
             def __init__(self, *known: Any) -> None:
-                self.latest = known[-1]
+                self.latest = known[3]
 
             def why_not(self, spare: bool) -> str | None:
                 return None

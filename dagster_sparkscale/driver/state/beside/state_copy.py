@@ -19,7 +19,7 @@ can't be told or is not the same, whole once more, in the checkpoint itself (`re
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,19 @@ class StateCopy:
     Args:
         run: of the query.
         earlier: its state as of a batch that is done, in which nothing is wrong.
+        usual: seconds that each of its batches took before anything was done beside them.
     """
 
-    def __init__(self, attempt: Attempt, run: Run, asked: Limits, earlier: Fingerprint) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        run: Run,
+        asked: Limits,
+        earlier: Fingerprint,
+        usual: Sequence[float],
+    ) -> None:
         self._attempt, self._run, self._asked, self._earlier = attempt, run, asked, earlier
+        self._usual = usual
         self._folder, self._plan, self._report = attempt.folder, attempt.plan, attempt.report
         known = operators(self._folder)
         self._operators = tuple(known.get(op, _UNKNOWN) for op, _ in sorted(earlier.stores))
@@ -102,7 +111,7 @@ class StateCopy:
             or limits.why_not_replayed(self._operators, self._asked.replay)
             or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
             or limits.why_too_busy(
-                replaying.processing(self._run),
+                self._usual,
                 replaying.interval(self._run),
                 math.inf if spare else self._asked.busiest,
             )

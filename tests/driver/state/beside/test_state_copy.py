@@ -141,7 +141,8 @@ class Scene:
             *(self.session, self.disk, Journal(self.disk), PLAN, self.report, "4.3.0"),
             stopping=lambda: self.stopping,
         )
-        return StateCopy(attempt, self.run, asked, self.state(self.batch))
+        usual = replaying.processing(self.run)
+        return StateCopy(attempt, self.run, asked, self.state(self.batch), usual)
 
     def begun(self) -> Begun:
         """A change that is written down."""
