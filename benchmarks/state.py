@@ -93,6 +93,9 @@ class Measured:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     still: list[float] = field(default_factory=list)
+    """The longest time between two batches."""
+    cut: list[float] = field(default_factory=list)
+    """The time between two batches in which the query was ended and started again."""
     shares: list[dict[str, float]] = field(default_factory=list)
     memory: list[dict[str, int]] = field(default_factory=list)
 
@@ -128,6 +131,8 @@ def _measure(
             assert driver is not None
             (report,) = cluster.status(driver, window=0).state_changes
             assert (report.outcome, report.way) == ("changed", way), report
+            assert report.over_at is not None and report.seconds is not None
+            came.cut.append(_pause_at(folder, report.over_at - report.seconds["starting"]))
             came.shares.append(dict(report.seconds or {}))
             came.memory.append(peak)
     finally:
@@ -148,9 +153,10 @@ def _figures(name: str, measured: dict[str, Measured]) -> list[Figure]:
                 came.theirs,
                 goal=0.35,
                 detail={
-                    "ours": "last batch before the change -> first batch after it, beside a "
-                    "stream with a batch every 5 s",
+                    "ours": "the longest time between two batches while the run goes on, beside a "
+                    "stream with a batch every 5 s: one may wait for tasks of the copy",
                     "theirs": "Spark's repartition, the call alone",
+                    "pauses_in_which_the_query_was_ended": came.cut,
                     "seconds_of_runs": came.ours,
                     "seconds_of_steps": came.shares,
                     "peak_mb": came.memory,
@@ -276,6 +282,12 @@ def _longest_pause(folder: Path, began: float, over: float) -> float:
     times = _done(folder)
     pauses = itertools.pairwise(times)
     return max(after - before for before, after in pauses if began < after <= over + 5)
+
+
+def _pause_at(folder: Path, moment: float) -> float:
+    """Between the last batch before a moment and the first after it."""
+    times = _done(folder)
+    return min(at for at in times if at > moment) - max(at for at in times if at <= moment)
 
 
 def _wait(condition: Any) -> None:
