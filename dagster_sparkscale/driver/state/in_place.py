@@ -15,6 +15,7 @@ learns of a query that does not run again.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from dagster_sparkscale.driver.executors.control import ExecutorControl
@@ -197,7 +198,9 @@ class InPlaceChanges:
             Refusal: the change can't be made, or not in place.
         """
         # Before they are slowed down by what reads the state.
-        usual = () if beside is None else replaying.processing(run)
+        usual: Sequence[float] = ()
+        with suppress(Exception):  # then it is not known
+            usual = replaying.processing(run)
         with self._hook.holding(attempt.folder):
             earlier = self._prepare(attempt, run, report)
         if earlier is None:

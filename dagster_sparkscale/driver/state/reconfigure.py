@@ -189,7 +189,7 @@ class Attempt:
         if why is None or prepared is None:
             return True
         self.report.add(way=IN_PLACE, beside=why)
-        return self.carry_out(_known(before))
+        return self.carry_out(_known(before) or earlier)
 
     def _taken_back(self, noted: Begun) -> bool:
         """Whether what was prepared is out of the checkpoint again. Old versions may have gone: the

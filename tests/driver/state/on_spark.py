@@ -188,19 +188,22 @@ def changed(spark: Any, folder: Path) -> Any:
     spark.conf.set(CHANGELOGS, "true")
     seen = {}
     for name, partitions, last in (
-        ("two", 2, "3,a\n40,a\n40,d\n"),
-        ("four", 4, "3,a\n40,a\n40,d\n"),
-        ("another_value", 4, "3,a\n40,a\n40,a\n40,d\n"),
-        ("none_gone", 4, "3,a\n4,d\n"),
+        ("two", 2, "3,a,,\n40,a,,\n40,d,5,\n"),
+        ("four", 4, "3,a,,\n40,a,,\n40,d,5,\n"),
+        ("another_value", 4, "3,a,,\n40,a,,\n40,d,6,\n"),
+        ("another_null", 4, "3,a,,\n40,a,,\n40,d,,5\n"),  # by Spark's own hash it is the same
+        ("none_gone", 4, "3,a,,\n4,a,,\n4,d,5,\n"),
     ):
         place = folder / name
         (place / "in").mkdir(parents=True)
         spark.conf.set(layout.PARTITIONS, str(partitions))
-        events = spark.readStream.schema("at long, key string").csv(str(place / "in"))
-        late = events.select(f.timestamp_seconds("at").alias("at"), "key")
+        schema = "at long, key string, a long, b long"
+        events = spark.readStream.schema(schema).csv(str(place / "in"))
+        late = events.select(f.timestamp_seconds("at").alias("at"), "key", "a", "b")
         late = late.withWatermark("at", "5 seconds")
-        counts = late.groupBy(f.window("at", "10 seconds"), "key").count()
-        for number, lines in enumerate(("0,a\n0,b\n3,c\n", last)):
+        both = (f.max("a"), f.max("b"))
+        counts = late.groupBy(f.window("at", "10 seconds"), "key").agg(*both)
+        for number, lines in enumerate(("0,a,,\n0,b,,\n3,c,,\n", last)):
             (place / "in" / f"{number}.csv").write_text(lines)
             run(counts, "update", place / "checkpoint")
         done = max(int(each.name) for each in (place / "checkpoint/commits").glob("[0-9]*"))

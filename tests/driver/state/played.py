@@ -189,6 +189,7 @@ def changed(
     version: str = "4.3.0",
     prepared: Prepared | None = None,
     earlier: Fingerprint | None = None,
+    slots: int | None = None,
 ) -> Came:
     """Change the state of the query whose checkpoint is on `disk`."""
     spark = spark or Spark(disk)
@@ -198,6 +199,7 @@ def changed(
             *(spark, disk, Journal(disk), plan, report, version),
             stopping=stopping,
             pass_over=disk.pass_over,
+            slots=lambda: slots,
         ).carry_out(earlier, prepared)
     return Came(report.change, report.steps, counts)
 

@@ -153,6 +153,17 @@ def test_nothing_is_made_again_where_somebody_else_has_run_the_query(tmp_path):
     assert partitions(disk) == 4
 
 
+def test_what_it_was_while_the_query_ran_is_still_known_where_the_change_is_made_without(tmp_path):
+    """So that it is read while it is rewritten, if there are task slots for both."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    earlier = Fingerprint(1, 4, {(0, "default"): Rows()})
+    made = Made(lambda: "no space left")
+    came = changed(disk, prepared=made, earlier=earlier, slots=64)
+    assert (came.change.outcome, came.change.beside) == ("changed", "no space left")
+    assert "measuring" not in came.steps
+
+
 @pytest.mark.parametrize("lives", range(WRITES + 8))
 def test_a_driver_that_is_killed_at_any_point_leaves_the_old_state_or_the_new(tmp_path, lives):
     checkpoint(tmp_path)

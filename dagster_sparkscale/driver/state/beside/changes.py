@@ -62,10 +62,14 @@ def _of_store(session: Any, batches: Batches, store: Store, which: str) -> Any:
         .option("storeName", name)
         .load(batches.checkpoint)
     )
+    # Spark's hash of a struct passes over what is null, so that (5, null) would be (null, 5). JSON
+    # tells where it is; the other texts tell microseconds, which it cuts.
+    whole = f.to_json(f.struct("key", "value"), {"ignoreNullFields": "false"})
+    texts = (f.col(name).cast("string") for name in ("key", "value"))
     # A key is always in the same partition.
     came = changed.select(
         "key",
-        f.xxhash64("change_type", "key", "value").alias("row"),
+        f.xxhash64("change_type", whole, *texts).alias("row"),
         f.monotonically_increasing_id().alias("order"),
     )
     last = came.groupBy("key").agg(f.max_by("row", "order").alias("row"))

@@ -40,6 +40,7 @@ from .limits import Limits
 from .replaying import NotReplayed, Replays
 
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_SPECULATION = "spark.speculation"
 _UNKNOWN = "one that its checkpoint does not name"
 _ENOUGH = 3
 """Replays after which a batch that is left may be: each takes as long as another one comes."""
@@ -76,7 +77,12 @@ class StateCopy:
         known = operators(self._folder)
         self._operators = tuple(known.get(op, _UNKNOWN) for op, _ in sorted(earlier.stores))
         kept = str(attempt.session.conf.get(replaying.CHANGELOGS, "false"))
-        self._tells_changes = kept == "true" and limits.tells_changes(self._operators)
+        # With tasks that run twice, what is different in a version and its whole may be of two of
+        # them.
+        twice = str(attempt.session.conf.get(_SPECULATION, "false"))
+        self._tells_changes = (kept, twice) == ("true", "false") and limits.tells_changes(
+            self._operators
+        )
         """Whether it is known of each batch what it changes."""
         self._done, self._last = earlier.batch, earlier.batch + 1
         """The last batch of the query that the copy has, and the last one of the copy's own."""
@@ -197,7 +203,7 @@ class StateCopy:
                 session,
                 f"sparkscale changes {self._path}",
                 "changes of state are compared",
-                lambda: time.monotonic() >= late,
+                lambda: time.monotonic() >= late or self._attempt.stopping(),
             ):
                 of_query, of_copy = changes.changes(session, self._earlier.stores, both)
         except Exception as error:

@@ -253,6 +253,22 @@ class TestChanges:
         assert self.written(scene).proved is None
         assert scene.compared == []
 
+    def test_nor_where_tasks_may_run_twice(self, scene):
+        scene.session.conf |= {replaying.CHANGELOGS: "true", "spark.speculation": "true"}
+        assert self.written(scene).proved is None
+        assert scene.compared == []
+
+    def test_reading_them_is_given_up_once_the_driver_is_to_stop(self, scene):
+        scene.session.conf[replaying.CHANGELOGS] = "true"
+
+        def hangs(_path: str) -> int:
+            scene.stopping = True
+            assert scene.session.sparkContext.cancelled.wait(HANGS)
+            raise RuntimeError("cancelled")
+
+        scene.changed = hangs
+        assert self.written(scene).proved is None
+
     def test_nor_where_nothing_has_changed(self, scene):
         assert self.written(scene, batches=0).proved == scene.state(7, 4)
         assert scene.compared == []
