@@ -179,7 +179,9 @@ class Reconfiguration:
     """`checking`, `measuring`, `writing down`, `rewriting`, `verifying`, `undoing`, `closing` or
     `over`; in place `preparing` and `ending` before these, and `starting` after them. Beside the
     stream `adding executors` (where that is asked for), `copying`, `rewriting beside`, `comparing`
-    and `catching up` before `ending`, and `replaying` and `moving in` instead of `rewriting`."""
+    and `catching up` before `ending`, and `replaying` and `moving in` instead of `rewriting`;
+    with `comparing changes` before `moving in`, and `accepting` after it in place of `verifying`
+    where those are the same."""
     began_at: float
     """Seconds since the epoch, by the driver's clock."""
     outcome: str | None = None

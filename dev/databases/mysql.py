@@ -86,7 +86,9 @@ def _fill() -> None:
         packed.open(_ARCHIVE) as archive,
         tarfile.open(fileobj=archive, mode="r|gz") as files,
     ):
-        files.extractall(_INSTALLED, filter="data")
+        # Python has it from 3.11.4 on.
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        files.extractall(_INSTALLED, **safe)  # type: ignore[arg-type]
     found = ensure(_AIO, _aio, _ways())
     if found is None:
         raise InstallFailed(f"there is no {_AIO}: install libaio")

@@ -5,8 +5,8 @@
     measuring      the fingerprint of the state as it is
     writing down   what there is in the checkpoint, for whoever has to put it back
     rewriting      Spark's own offline repartitioning
-    verifying      the fingerprint of the new state: the same rows, each where Spark looks for it;
-                   left out where what was prepared is known to be the same
+    verifying      the fingerprint of the new state: the same rows, each where Spark looks for it
+    accepting      instead of it, where what was prepared is known to be the same
     undoing        only where something went wrong: what was added is deleted
     closing        the query's sink passes over the batch; what was written down is deleted
 
@@ -351,6 +351,7 @@ class Attempt:
             return why
         if prepared is not None:
             if (proved := prepared.proved) is not None:
+                self.report.step("accepting")
                 self.report.measured_after(proved)
                 return None
             before.begin()

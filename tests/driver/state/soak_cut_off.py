@@ -12,7 +12,7 @@ IN_PLACE = [step for step in STEPS if step != "measuring"]
 """What was read while the query ran is good where no batch has come since."""
 BESIDE_STEPS = [
     *("preparing", "copying", "rewriting beside", "comparing", "catching up", "ending"),
-    *("checking", "writing down", "replaying", "moving in", "verifying", "closing", "starting"),
+    *("checking", "writing down", "replaying", "moving in", "accepting", "closing", "starting"),
 ]
 
 

@@ -88,7 +88,7 @@ def cut_off_beside(cluster: Cluster, folder: Path, step: str) -> None:
     kept = step in ("closing", "starting")
     with drivers.started() as driver:
         status = drivers.count(driver)
-        if step in ("replaying", "moving in", "verifying", "closing"):
+        if step in ("replaying", "moving in", "accepting", "closing"):
             report = the_one(status)
             assert report.outcome == ("changed" if kept else "undone"), report
         else:
@@ -115,4 +115,4 @@ def test_a_change_in_place_that_was_written_and_not_verified_is_undone(cluster, 
 
 
 def test_a_change_beside_the_stream_that_was_not_verified_is_undone(cluster, tmp_path):
-    cut_off_beside(cluster, tmp_path, "verifying")
+    cut_off_beside(cluster, tmp_path, "accepting")

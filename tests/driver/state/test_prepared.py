@@ -65,7 +65,7 @@ def test_what_was_proved_while_the_query_ran_is_not_read_again(tmp_path):
     made = Made(lambda: rewrite(disk, 8), after)
     came = changed(disk, Spark(disk, read=never), prepared=made, earlier=earlier)
     assert (came.change.outcome, came.change.reason) == ("changed", None)
-    assert came.steps == ["checking", "writing down", "closing"]
+    assert came.steps == ["checking", "writing down", "accepting", "closing"]
     assert came.change.partition_rows_after == (0, 0, 0, 0, 0, 0, 0, 40)
     assert partitions(disk) == 8 and Journal(disk).begun() is None
 
