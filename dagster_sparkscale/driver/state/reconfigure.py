@@ -346,7 +346,9 @@ class Attempt:
         session, path, plan = self.session, self.folder.path, self.plan
         if prepared is None:
             before.begin()
-        why = self._by_spark() if prepared is None else prepared.write(noted)
+            why = self._by_spark()
+        else:
+            why = prepared.write(noted)
         if why is not None:
             return why
         if prepared is not None:

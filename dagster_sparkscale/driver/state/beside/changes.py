@@ -4,7 +4,7 @@ Two states that were the same, and in which the same has changed since, are the 
 keys have changed, far less is read than all rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,7 +24,7 @@ class Batches:
 
 def changes(
     session: Any, of: Iterable[Store], batches: Iterable[Batches]
-) -> list[Mapping[Store, Group]]:
+) -> Sequence[Mapping[Store, Group]]:
     """How many keys each of these `batches` has changed in each store, and the hashes of what each
     key has come to: its last value, or that it is gone. By one job of Spark for all.
 
@@ -45,7 +45,7 @@ def changes(
     for which, keys, upper, lower in reduce(lambda a, b: a.union(b), of_each).collect():
         number, place = map(int, which.split())
         found[number][stores[place]] = Group(int(keys), (int(upper or 0), int(lower or 0)))
-    return [dict(each) for each in found]
+    return found
 
 
 def _of_store(session: Any, batches: Batches, store: Store, which: str) -> Any:
