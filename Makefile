@@ -45,7 +45,7 @@ SLOWEST = --durations=25 --durations-min=5
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean fault faults
+.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean fault faults audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -145,6 +145,14 @@ $(VENV)/.mutants: $(STAMP)
 
 mutants: $(VENV)/.mutants ## small changes of the code that no test notices; ONLY=module for one
 	$(PY) -m dev.mutants $(ONLY)
+
+$(VENV)/.audit: $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[audit]'
+	@touch $@
+
+# Not in .ci/run: it needs PyPI itself, and no mirror of it will do.
+audit: $(VENV)/.audit ## ask PyPI for known vulnerabilities of all that is installed
+	$(VENV)/bin/pip-audit --strict --skip-editable
 
 # Material tells at each build of what may come after it.
 docs: $(STAMP) ## the documentation as a site, in the folder site; a link that leads nowhere fails

@@ -157,3 +157,12 @@ def stored_failure(
     except _GONE:
         return None
     return None if evaluation is None or evaluation.passed else evaluation
+
+
+def newest_event(instance: dg.DagsterInstance) -> int:
+    """The number of the newest event that is stored: later ones have higher numbers. 0: there is
+    none, or Dagster can't say."""
+    try:
+        return instance.event_log_storage.get_maximum_record_id() or 0
+    except _GONE:
+        return 0

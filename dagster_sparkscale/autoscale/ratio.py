@@ -69,9 +69,10 @@ class RatioPolicy(AutoscalePolicy):
     def from_spark_conf(cls, conf: Mapping[str, str]) -> Self:
         """The policy an existing job has in its `spark.streaming.dynamicAllocation.*` settings.
 
-        Takes `spark.dynamicAllocation.initialExecutors` over as well. Settings of other families
-        are left alone, so the whole configuration of a job can be passed in. The stream declared
-        with this policy must not enable Spark's own allocation any more.
+        Takes over `spark.executor.instances`, with which such a job begins, and where it has none
+        `spark.dynamicAllocation.initialExecutors`. Settings of other families are left alone, so
+        the whole configuration of a job can be passed in. The stream declared with this policy must
+        not enable Spark's own allocation any more.
 
         Raises:
             DeclarationError: a setting of the family is unknown or has no usable value, or the job

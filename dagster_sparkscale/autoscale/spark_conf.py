@@ -8,6 +8,7 @@ from dagster_sparkscale.durations import parse_duration
 
 _FAMILY = "spark.streaming.dynamicAllocation."
 _INITIAL = "spark.dynamicAllocation.initialExecutors"
+_INSTANCES = "spark.executor.instances"
 _ENABLED = _FAMILY + "enabled"
 _SWITCHES = (_ENABLED, _FAMILY + "testing")
 
@@ -68,4 +69,17 @@ def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
                 f"{key}: not a setting Spark has;{did_you_mean(key, known)} "
                 f"it has {', '.join(known)}"
             )
+    if _INSTANCES in conf:
+        fields["initial_executors"] = _initial(str(conf[_INSTANCES]), fields)
     return fields
+
+
+def _initial(instances: str, fields: Mapping[str, float | int]) -> int:
+    """The executors that a job begins with (`SchedulerBackendUtils`): under its allocation for
+    streaming, Spark heeds this setting alone; within the bounds, where it soon gets to."""
+    try:
+        number = _whole(instances)
+    except ValueError as error:
+        raise DeclarationError(f"{_INSTANCES} = {instances!r}: {error}") from None
+    least, most = int(fields.get("min_executors", 1)), fields.get("max_executors")
+    return max(least, number if most is None else min(number, int(most)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 
 from dagster_sparkscale.cli.locations import Deployed
 from dagster_sparkscale.cli.private_dagster import (
@@ -39,6 +40,7 @@ writes one every 30. Of a single thread Dagster says so after half an hour only,
 LEAST_THREADS = 5
 """Threads for sensors where dagster.yaml does not say how many, on a machine with one processor."""
 _BY_MACHINE = f"{LEAST_THREADS} threads or more, by the processors of the daemon's machine"
+_IN_ORDER = [TickStatus.SKIPPED, TickStatus.SUCCESS]
 _SAMPLE = "see the sample dagster.yaml"
 _RUN_IT = (
     "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no stream is "
@@ -61,11 +63,22 @@ def home() -> Condition:
         return Condition("DAGSTER_HOME", f"{home}: is relative", "name it by its absolute path")
     if not folder.is_dir():
         return Condition("DAGSTER_HOME", f"{home}: is no folder", f"`mkdir -p {home}`")
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return Condition(
-            "DAGSTER_HOME", f"{home}: can't be written", "call this as the user that runs Dagster"
-        )
+    cure = "call this as the user that runs Dagster"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return Condition("DAGSTER_HOME", f"{home}: can't be read", cure)
+    if not os.access(folder, os.W_OK) and not _stored_elsewhere(folder):
+        return Condition("DAGSTER_HOME", f"{home}: can't be written", cure)
     return Condition("DAGSTER_HOME", home)
+
+
+def _stored_elsewhere(home: Path) -> bool:
+    """Whether Dagster keeps runs and events elsewhere than in its home: a ConfigMap of Kubernetes,
+    which is what its chart makes the home of, can't be written by anybody."""
+    try:
+        settings = yaml.safe_load((home / "dagster.yaml").read_bytes())
+    except (OSError, yaml.YAMLError):
+        return False
+    return isinstance(settings, dict) and not {"storage", "event_log_storage"}.isdisjoint(settings)
 
 
 def of_sensors(
@@ -136,11 +149,20 @@ def _data(state: InstigatorState | None) -> SensorInstigatorData:
 
 
 def last_tick(instance: dg.DagsterInstance, deployed: Deployed) -> float | None:
-    """When the autoscaler of a cluster last ticked, seconds since the epoch, of several sensors the
-    one that did longest ago; None: it has not."""
-    ticks = [_data(state).last_tick_timestamp for state in _sensors(instance, deployed).values()]
+    """When the autoscaler of a cluster last ticked without failing, seconds since the epoch, of
+    several sensors the one that did longest ago; None: it has not."""
+    ticks = [_last_in_order(instance, each) for each in _sensors(instance, deployed).values()]
     known = [at for at in ticks if at is not None]
     return min(known) if len(known) == len(ticks) else None
+
+
+def _last_in_order(instance: dg.DagsterInstance, state: InstigatorState | None) -> float | None:
+    """Dagster's own time of the last tick is that of a tick that failed, too."""
+    if state is None:
+        return None
+    key = state.instigator_origin_id, state.selector_id
+    ticks = instance.get_ticks(*key, limit=1, statuses=_IN_ORDER)
+    return ticks[0].timestamp if ticks else None
 
 
 def pending_minutes(
@@ -175,8 +197,7 @@ def _ticking(
     ticks = instance.get_ticks(*key, limit=1)
     failed = bool(ticks) and ticks[0].status is TickStatus.FAILURE
     if failed and not at_once:
-        in_order = [TickStatus.SKIPPED, TickStatus.SUCCESS]
-        failed = not instance.get_ticks(*key, after=now - LATE, limit=1, statuses=in_order)
+        failed = not instance.get_ticks(*key, after=now - LATE, limit=1, statuses=_IN_ORDER)
     if failed:
         error = ticks[0].error
         why = error.message.strip() if error else "no reason is known"

@@ -16,6 +16,7 @@ from dagster_sparkscale.watch.page.operated import ended
 from dagster_sparkscale.watch.page.timeline import timeline
 
 _HOUR = 3600.0
+_MOST_HOURS = 24 * 3650.0
 
 
 @click.command()
@@ -23,7 +24,7 @@ _HOUR = 3600.0
 @click.option(
     "--hours",
     metavar="HOURS",
-    type=Finite(0, min_open=True),
+    type=Finite(0, _MOST_HOURS, min_open=True),
     default=24.0,
     help="How far back. Default: 24.",
 )

@@ -1,5 +1,6 @@
 """`report`: the page of a stream as one file, which opens without a server."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,12 @@ def report(where: Target, name: str, since: float, output: Path | None, dagster_
             shown=in_units(since),
             seconds=READING,
         )
+    # Beside it first: where the disk is full, a report that was there before stays as it was.
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.write_text(stream_html.report(page, static(), dagster_url), encoding="utf-8")
+        draft.write_text(stream_html.report(page, static(), dagster_url), encoding="utf-8")
+        draft.replace(file)
     except OSError as error:
+        draft.unlink(missing_ok=True)
         raise click.UsageError(f"--output: {str(file)!r}: {error.strerror}") from error
     click.echo(file)

@@ -1,5 +1,6 @@
 """`serve`: pages of all streams in a browser, and their metrics for Prometheus, over HTTP."""
 
+import re
 import signal
 import time
 from contextlib import ExitStack, suppress
@@ -19,6 +20,7 @@ from dagster_sparkscale.serve.http import Server, is_loopback, read_token_file
 from dagster_sparkscale.serve.page.site import Site
 
 LISTEN = "127.0.0.1:9464"
+_PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 """The port that OpenTelemetry's exporter for Prometheus has by default."""
 
 
@@ -115,9 +117,10 @@ def _checked(listen: str, token_file: Path | None, prefix: str) -> tuple[str, in
             f"--listen {listen}: others reach this address: give a token by --token-file, or "
             f"listen at {LISTEN}"
         )
-    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "?" in prefix):
+    if prefix and not _PREFIX.fullmatch(prefix):
         raise click.BadParameter(
-            f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one',
+            f'{prefix!r}: must be as "/sparkscale": begin with a slash and not end with one, and '
+            "have nothing but letters, digits, _, - and . between two",
             param_hint="--prefix",
         )
     return address

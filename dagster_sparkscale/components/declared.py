@@ -149,7 +149,7 @@ def _class(fields: dict[str, Any], base: type, place: Place) -> type:
     if TYPE not in fields:
         raise _fault(place, f"{TYPE}: missing; {right}")
     name = fields.pop(TYPE)
-    if name in names:
+    if isinstance(name, str) and name in names:
         return names[name]
     if not isinstance(name, str) or "." not in name:
         near = did_you_mean(name, names)
@@ -157,8 +157,10 @@ def _class(fields: dict[str, Any], base: type, place: Place) -> type:
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:  # ".x" is a TypeError
-        raise _fault(at, f"{TYPE} = {shown(name)}: can't be imported: {error}") from None
+    except Exception as error:  # whatever a module does that is imported
+        usual = isinstance(error, ImportError | AttributeError | ValueError | TypeError)
+        why = str(error) if usual else f"{type(error).__name__}: {error}"
+        raise _fault(at, f"{TYPE} = {shown(name)}: can't be imported: {why}") from None
     if not (inspect.isclass(found) and issubclass(found, base)):
         raise _fault(at, f"{TYPE} = {shown(name)}: must be a subclass of {base.__name__}")
     return found

@@ -53,6 +53,10 @@ def _resolved(
         # As they follow one another in the document.
         lines = sorted(error.lines, key=lambda line: _at(context, line)[1])
         raise _refusal("\n".join(_where(context, line) for line in lines)) from None
+    except Exception as error:
+        # Dagster shows any other error with what stands around it in the document.
+        text = f"{type(error).__name__}: {error}"
+        raise _refusal(_where(context, Line(place, text))) from None
 
 
 def _where(context: dg.ResolutionContext, line: Line) -> str:

@@ -90,7 +90,11 @@ def load(context: dg.ComponentLoadContext) -> {name}:
 class ScaffoldParams(BaseModel):
     """What `dg scaffold defs` can be given."""
 
-    stream: str = Field(default="", description="Name of the stream. Default: that of the folder.")
+    stream: str = Field(
+        default="",
+        description="Name of the stream. Default: that of the folder.",
+        pattern="^([A-Za-z][A-Za-z0-9_]{0,62})?$",
+    )
 
 
 class SparkStreamsScaffolder(dg.Scaffolder[ScaffoldParams]):
@@ -124,11 +128,11 @@ class SparkStreamsScaffolder(dg.Scaffolder[ScaffoldParams]):
         if request.append:
             definitions, text = request.target_path, f"---\n{text}"
             values["cluster_key"] = f"  cluster_key: {stream}\n"
-        with definitions.open("a" if request.append else "w", encoding="utf-8") as file:
-            file.write(text.format(**values))
         program.write_text(
             PROGRAM.format(program=program.name, definitions=definitions.name), encoding="utf-8"
         )
+        with definitions.open("a" if request.append else "w", encoding="utf-8") as file:
+            file.write(text.format(**values))
 
 
 def _stream_name(folder: str) -> str:

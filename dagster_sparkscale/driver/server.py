@@ -1,6 +1,5 @@
 """The agent's HTTP endpoint."""
 
-import contextlib
 import hmac
 import io
 import json
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
 from .bounded_reader import BoundedReader
+from .door import Door
 from .metrics.exposition import CONTENT_TYPE, exposition
 from .metrics.samples import samples
 from .metrics.token import read_token
@@ -35,8 +35,8 @@ MAX_READERS = 8
 """Connections on which the token for reading was shown and that wait for their answer, at most.
 Beside those above: who scrapes metrics takes no connection of who controls."""
 MAX_STRANGERS = 64
-"""Connections on which nobody has shown the token yet, at most. The oldest makes room for the next,
-so that whoever has the token and shows it at once is served, however many sit there or drip."""
+"""Connections on which nobody has shown the token yet, at most: the oldest makes room for the next.
+"""
 REQUEST_WITHIN = 15.0
 """Seconds from one answer (or the token) to the end of the next request. A bound on the whole: a
 client that sends a byte now and then does not keep its connection longer."""
@@ -79,10 +79,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         self.agent, self.stop_program, self.tls = agent, stop, tls
         self.read_token = read_token(agent.options.token)
-        self._lock = threading.Lock()
-        self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
-        self._known: set[socket.socket] = set()
-        self._readers: set[socket.socket] = set()
+        self.door = Door(MAX_STRANGERS, known=MAX_CONNECTIONS, readers=MAX_READERS)
         super().__init__((bind, port), Handler)
 
     def start(self, poll_s: float = 0.5) -> None:
@@ -99,51 +96,18 @@ class Server(ThreadingHTTPServer):
         return request, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            if len(self._strangers) >= MAX_STRANGERS:
-                oldest = next(iter(self._strangers))
-                del self._strangers[oldest]
-                with contextlib.suppress(OSError):  # its thread reads the end, and closes it
-                    # Not its own: TLS's gives the encryption up, while its thread may still write.
-                    socket.socket.shutdown(oldest, socket.SHUT_RDWR)
-            self._strangers[request] = None
+        self.door.came(request)
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._forget(request)
+            self.door.gone(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._forget(request)
-
-    def admit(self, request: socket.socket) -> bool:
-        """Whether there is room for a connection on which the token was shown."""
-        return self._keep(request, self._known, MAX_CONNECTIONS)
-
-    def admit_reader(self, request: socket.socket) -> bool:
-        """Whether there is room for a connection on which the token for reading was shown."""
-        return self._keep(request, self._readers, MAX_READERS)
-
-    def _keep(self, request: socket.socket, kept: set[socket.socket], most: int) -> bool:
-        """Whether strangers can't end a connection: any longer, as there are fewer than `most` in
-        `kept`, or since the token was shown on it before."""
-        with self._lock:
-            if request in self._known:
-                return True
-            if request not in self._strangers or len(kept) >= most:
-                return False
-            del self._strangers[request]
-            kept.add(request)
-            return True
-
-    def _forget(self, request: socket.socket) -> None:
-        with self._lock:
-            self._strangers.pop(request, None)
-            self._known.discard(request)
-            self._readers.discard(request)
+            self.door.gone(request)
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which looks its own name up: that may take long, and is of no use.
@@ -218,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
             raise HttpRefusal(401, f"Authorization: must be {which}")
 
     def _admit(self) -> None:
-        if not self.server.admit(self.connection):
+        if not self.server.door.admit(self.connection, "known"):
             self.close_connection = True
             raise HttpRefusal(503, f"{MAX_CONNECTIONS} connections are open: try again later")
         self._raw.bytes_left = MAX_BODY + MAX_HEAD  # what follows may be read with it
@@ -284,7 +248,7 @@ class Handler(BaseHTTPRequestHandler):
         self._show_token(self.server.read_token, "the stream's token for reading metrics")
         # It ends with the answer, which may take seconds, and so makes room for the next reader.
         self.close_connection = True
-        if not self.server.admit_reader(self.connection):
+        if not self.server.door.admit(self.connection, "readers"):
             raise HttpRefusal(503, f"{MAX_READERS} read metrics just now: try again later")
         content = exposition(samples(self.server.agent.status(batches=False))).encode()
         self._write(200, content, CONTENT_TYPE)

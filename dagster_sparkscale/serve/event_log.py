@@ -1,7 +1,7 @@
 """Reads Dagster's event log on, stream by stream: at each turn what is new since the last one.
 
-The sums begin at the midnight (UTC) before this process began, so that it has numbers at once, and
-several processes have the same; from then on they only grow.
+The sums begin with this process and only grow: Prometheus takes a counter that is lower than before
+for one that began at 0, and would count again whatever an earlier process had told.
 """
 
 import time
@@ -16,6 +16,7 @@ from dagster_sparkscale.names import OPERATION_TAG, STORY
 from dagster_sparkscale.observe.history import minutes_of
 from dagster_sparkscale.observe.minutes import merged
 from dagster_sparkscale.operations import asset_key
+from dagster_sparkscale.private_dagster import newest_event
 from dagster_sparkscale.serve.tally import Tally
 
 EVERY = 30.0
@@ -24,7 +25,6 @@ _PAGE = 500
 """Events asked for at a time."""
 _SETTLED = 2.0
 """Seconds after which an event is read: by then those that were stored before it can be, too."""
-_DAY = 86400.0
 
 
 @dataclass
@@ -49,8 +49,11 @@ class EventLog:
     """
 
     def __init__(self, began: float) -> None:
-        self.since = began // _DAY * _DAY
+        self.since = began
         self._read: dict[str, _Read] = {}
+        self._newest = 0
+        """The number of the event log's newest event when it was last read."""
+        self._read_at = began
 
     def read_on(
         self, instance: DagsterInstance, streams: Collection[Stream], now: float, seconds: float
@@ -61,6 +64,7 @@ class EventLog:
         Args:
             now: seconds since the epoch.
         """
+        self._begin_anew(instance, now)
         until = time.monotonic() + seconds
         known = {stream.name: self._read.get(stream.name) or _Read() for stream in streams}
         for stream in sorted(streams, key=lambda each: known[each.name].at):
@@ -72,6 +76,17 @@ class EventLog:
                 read.at = at
                 self._read[stream.name] = read
         return {name: read.tally for name, read in known.items() if name in self._read}
+
+    def _begin_anew(self, instance: DagsterInstance, now: float) -> None:
+        """Read on by time where the cursors lead nowhere: the database was put back to what it was
+        before, or the clock was ahead when this process began."""
+        newest = newest_event(instance)
+        if newest < self._newest or now < self.since:
+            self.since = min(now, self._read_at)
+            for read in self._read.values():
+                read.observations = read.materializations = None
+                read.held = []
+        self._newest, self._read_at = newest, now
 
     def _read_stream(
         self, instance: DagsterInstance, key: dg.AssetKey, read: _Read, until: float

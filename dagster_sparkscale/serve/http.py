@@ -11,6 +11,7 @@ import hmac
 import io
 import ipaddress
 import json
+import select
 import socket
 import socketserver
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from dagster_sparkscale.driver.bounded_reader import BoundedReader
+from dagster_sparkscale.driver.door import Door
 from dagster_sparkscale.driver.metrics.exposition import Sample
 from dagster_sparkscale.serve.fleet import Busy
 from dagster_sparkscale.serve.page.site import Answer, Site
@@ -33,13 +35,18 @@ REQUEST_WITHIN = 5.0
 ANSWER_WITHIN = 15.0
 """Seconds for each piece of the answer to go out."""
 MAX_CONNECTIONS = 32
-"""Connections at most; one more is closed at once."""
+"""Connections of those who may read, at most."""
+MAX_STRANGERS = 64
+"""Connections on which nobody has shown yet that he may read, at most: the oldest makes room for
+the next."""
 SHORTEST_TOKEN = 16
 """Characters."""
 MAX_LISTENERS = 16
 """Pages that are live at most; others ask again from time to time."""
 BEAT = 10.0
 """Seconds between two lines to a live page, at most: it shows a connection that broke."""
+_GLANCE = 0.5
+"""Seconds between two looks whether it is still there."""
 LISTENS_FOR = 3600.0
 """Seconds after which a live page has to connect anew."""
 MAX_FORM = 2048
@@ -115,7 +122,7 @@ class Server(ThreadingHTTPServer):
         self.ending = threading.Event()
         """Set when the server ends: live pages are not waited for."""
         self.listeners = threading.BoundedSemaphore(MAX_LISTENERS)
-        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.door = Door(MAX_STRANGERS, readers=MAX_CONNECTIONS)
         super().__init__(address, Handler)
 
     def server_bind(self) -> None:
@@ -132,20 +139,18 @@ class Server(ThreadingHTTPServer):
         super().server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        self.door.came(request)
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._room.release()
+            self.door.gone(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self.door.gone(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is no news."""
@@ -179,6 +184,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send_answer(file)
         elif not self._may_read():
             return
+        elif not self.server.door.admit(self.connection, "readers"):
+            self._send(503, f"{MAX_CONNECTIONS} connections are open: ask again\n".encode())
         elif path == f"{prefix}/metrics":
             self._send_made(self._send_metrics)
         elif site is None or not (path == prefix or path.startswith(f"{prefix}/")):
@@ -189,6 +196,11 @@ class Handler(BaseHTTPRequestHandler):
             self._send_events(site)
         else:
             self._send_page(site, path.removeprefix(f"{prefix}/"), query)
+
+    def do_HEAD(self) -> None:
+        """Answer a load balancer that asks so whether the process is alive."""
+        path = self.path.partition("?")[0]
+        self._send(200 if path == f"{self.server.prefix}/-/healthy" else 405, b"")
 
     def do_POST(self) -> None:
         site, file = self.server.site, self.server.token_file
@@ -210,7 +222,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_answer(site.login(wrong=True))
             return
         secure = "; Secure" if self.headers.get("X-Forwarded-Proto", "") == "https" else ""
-        path = f"Path={self.server.prefix}/; HttpOnly; SameSite=Strict{secure}"
+        path = f"Path={self.server.prefix}/; HttpOnly; SameSite=Lax{secure}"
         self._send_on("./", cookie=f"{COOKIE}={cookie_of(token)}; {path}")
 
     def _may_read(self) -> bool:
@@ -271,7 +283,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             self.connection.settimeout(ANSWER_WITHIN)
-            self._begin(200, "text/event-stream; charset=utf-8")
+            # nginx passes on what is written at once, and does not gather it.
+            unbuffered = {"X-Accel-Buffering": "no"}
+            self._begin(200, "text/event-stream; charset=utf-8", unbuffered)
             self._tell_of_looks(site)
         except OSError:
             return  # the page is gone
@@ -291,14 +305,28 @@ class Handler(BaseHTTPRequestHandler):
                 number = look.number
                 told = f"event: look\ndata: {number}\n\n" if new else ": beat\n\n"
             self.wfile.write(told.encode())
-            if self.server.ending.wait(BEAT):
-                self.wfile.write(b"event: end\ndata: 0\n\n")
-                return
+            beat = time.monotonic() + BEAT
+            while time.monotonic() < beat:
+                if self.server.ending.wait(_GLANCE):
+                    self.wfile.write(b"event: end\ndata: 0\n\n")
+                    return
+                if self._has_gone():
+                    return
+
+    def _has_gone(self) -> bool:
+        """Whether the page has been closed: its place is free for another one at once, and not when
+        a second line to it has failed."""
+        if not select.select([self.connection], [], [], 0)[0]:
+            return False
+        return not self.connection.recv(1, socket.MSG_PEEK)
 
     def _send_metrics(self) -> None:
         from prometheus_client.exposition import choose_encoder
 
-        encode, kind = choose_encoder(self.headers.get("Accept", ""))
+        try:
+            encode, kind = choose_encoder(self.headers.get("Accept", ""))
+        except (TypeError, ValueError):  # a version that is none
+            encode, kind = choose_encoder("")
         self._send(200, encode(_Collected(self.server.samples())), kind)
 
     def _send_answer(self, answer: Answer) -> None:

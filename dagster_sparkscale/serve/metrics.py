@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.steering import Kind
 from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.metrics.exposition import Metric, Sample, sample
-from dagster_sparkscale.driver.metrics.samples import AGENT, EXECUTORS, samples
+from dagster_sparkscale.driver.metrics.samples import AGENT, EXECUTORS, MOST_QUERIES, samples
 from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.serve.tally import BUCKETS, Tally
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.fleet.rows import row
+from dagster_sparkscale.watch.fleet.rows import Row, row
 from dagster_sparkscale.watch.fleet.verdict import verdict
 
 _CLUSTER, _STREAM = ("cluster",), ("cluster", "stream")
@@ -74,7 +75,7 @@ BUDGET = Metric(
 )
 TICK = Metric(
     *("sparkscale_autoscaler_last_tick_timestamp_seconds", "gauge", _CLUSTER),
-    "When the autoscaler last ticked.",
+    "When the autoscaler last ticked without failing.",
 )
 EXECUTOR_SECONDS = Metric(
     *("sparkscale_executor_seconds_total", "counter", _STREAM),
@@ -137,14 +138,18 @@ ENDINGS = ("reached", "short", "superseded", "gone", "receivers missing", "overt
 OTHER = "other"
 
 
-def of_stream(cluster: str, assessment: Assessment) -> Iterator[Sample]:
-    """What one look at a stream has brought."""
+def of_stream(cluster: str, assessment: Assessment, shown: Row | None = None) -> Iterator[Sample]:
+    """What one look at a stream has brought.
+
+    Args:
+        shown: the stream's row on the page; None: as it follows from the look alone.
+    """
     situation, evaluation = assessment.situation, assessment.evaluation
     stream, driver, status = situation.stream, situation.driver, situation.status
     of = {"cluster": cluster, "stream": stream.name}
     yield from sample(STATE, 1, **of, state=assessment.state)
-    yield from sample(HEALTH, 1, **of, health=verdict(row(assessment)))
-    if driver is not None and driver.state.alive:
+    yield from sample(HEALTH, 1, **of, health=verdict(shown or row(assessment)))
+    if driver is not None and driver.state is DriverState.RUNNING:
         yield from sample(UP, int(status is not None), **of)
     if status is not None and evaluation is not None:
         for each in samples(status):
@@ -156,7 +161,7 @@ def of_stream(cluster: str, assessment: Assessment) -> Iterator[Sample]:
     for kind, number in kinds if stream.autoscale is not None else ():
         yield from sample(_SERVED[EXECUTORS.name], number, **of, kind=kind)
     if evaluation is not None:
-        for load in evaluation.loads:
+        for load in evaluation.loads[:MOST_QUERIES]:  # the worst first
             yield from sample(RATIO, load.ratio, **of, query=load.query)
         yield from sample(OVERDUE, evaluation.overdue, **of)
         yield from sample(INPUT, evaluation.input_rate, **of)
@@ -212,22 +217,25 @@ def _executors(assessment: Assessment) -> int | None:
 
 
 def of_tallies(cluster: str, tallies: Mapping[str, Tally]) -> Iterator[Sample]:
-    """What the event log says, by stream."""
-    durations: dict[str, Counter[float]] = {}
-    seconds: dict[str, float] = {}
+    """What the event log says, by stream. What has not happened yet is told as 0: of a counter that
+    begins with 1, Prometheus does not count that one."""
+    if not tallies:
+        return
+    durations = {ending: Counter[float]() for ending in (*ENDINGS, OTHER)}
+    seconds = dict.fromkeys(durations, 0.0)
     for name, tally in tallies.items():
         of = {"cluster": cluster, "stream": name}
-        if tally.minutes:
-            yield from sample(EXECUTOR_SECONDS, tally.executor_seconds, **of)
-            yield from sample(MEASURED_SECONDS, tally.measured_seconds, **of)
-            yield from sample(DECISIONS, tally.changes, **of, decision="change")
-            yield from sample(DECISIONS, tally.holds, **of, decision="hold")
-        for ending, number in _bounded(tally.rescales).items():
-            yield from sample(RESCALES, number, **of, ending=ending)
+        yield from sample(EXECUTOR_SECONDS, tally.executor_seconds, **of)
+        yield from sample(MEASURED_SECONDS, tally.measured_seconds, **of)
+        yield from sample(DECISIONS, tally.changes, **of, decision="change")
+        yield from sample(DECISIONS, tally.holds, **of, decision="hold")
+        rescales = _bounded(tally.rescales)
+        for ending in (*ENDINGS, OTHER):
+            yield from sample(RESCALES, rescales[ending], **of, ending=ending)
         for (ending, bucket), number in tally.durations.items():
-            durations.setdefault(_ending(ending), Counter())[bucket] += number
+            durations[_ending(ending)][bucket] += number
         for ending, took in tally.seconds.items():
-            seconds[_ending(ending)] = seconds.get(_ending(ending), 0.0) + took
+            seconds[_ending(ending)] += took
     for ending, counted in durations.items():
         yield from _histogram({"cluster": cluster, "ending": ending}, counted, seconds[ending])
 

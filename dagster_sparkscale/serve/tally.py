@@ -10,6 +10,8 @@ from dagster_sparkscale.observe.usage import Usage
 
 BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, float("inf"))
 """Upper bounds of the durations of rescales, seconds; two minutes are what a rescale waits."""
+LONGEST = 1e9
+"""Seconds: what is longer is no measurement."""
 _DAY = 86400
 
 
@@ -50,7 +52,7 @@ class Tally:
         """Add a rescale by the report of its operation."""
         ending, took = str(story.get("ending")), story.get("seconds")
         self.rescales[ending] += 1
-        if isinstance(took, int | float) and took >= 0:
+        if isinstance(took, int | float) and 0 <= took < LONGEST:
             bucket = next(bound for bound in BUCKETS if took <= bound)
             self.durations[ending, bucket] += 1
             self.seconds[ending] = self.seconds.get(ending, 0.0) + took

@@ -36,10 +36,11 @@ class Broker(Daemons):
 
     Args:
         folder: takes its settings, its log and its data, which stay when it is stopped.
+        through: a second port to listen at, and the port of the proxy in front of that.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+    def __init__(self, folder: Path, through: tuple[int, int] | None = None) -> None:
+        self.folder, self._through = folder.absolute(), through
         self._port, self._controller_port = port_to_use(0), port_to_use(0)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -64,7 +65,9 @@ class Broker(Daemons):
         properties = self.folder / "server.properties"
         if not properties.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            properties.write_text(settings.server(self.folder, self._port, self._controller_port))
+            properties.write_text(
+                settings.server(self.folder, self._port, self._controller_port, self._through)
+            )
             made = ["format", "--cluster-id", _CLUSTER, "--config", str(properties)]
             self._run("kafka.tools.StorageTool", *made)
             if self._wait(_START_SECONDS) != 0:

@@ -13,7 +13,7 @@ from click.testing import Result
 from dagster._core.scheduler.instigation import InstigatorStatus
 from dagster._daemon.daemon import SensorDaemon
 
-from dagster_sparkscale.cli.dagster_side import sensor_threads
+from dagster_sparkscale.cli.dagster_side import home, sensor_threads
 from dagster_sparkscale.clusters.base import Condition, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Query
@@ -89,6 +89,26 @@ class TestDagster:
         done = terminal.ask("doctor")
         assert done.exit_code == 1
         assert f"DAGSTER_HOME: {home}: {text}" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("settings", "wrong"),
+        [
+            ("storage:\n  postgres:\n    postgres_url: postgresql://db/dagster\n", False),
+            ("run_queue:\n  max_concurrent_runs: 3\n", True),
+            ("storage: [", True),
+            (None, True),
+        ],
+    )
+    def test_a_home_that_nobody_can_write_will_do_where_dagster_stores_elsewhere(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, settings: str | None, wrong: bool
+    ) -> None:
+        file = terminal.folder / "home" / "dagster.yaml"
+        file.unlink(missing_ok=True)
+        if settings is not None:
+            file.write_text(settings)
+        # Root, as which tests may run, can write whatever its mode is.
+        monkeypatch.setattr(os, "access", lambda _, how: not how & os.W_OK)
+        assert home().wrong is wrong
 
     def test_settings_that_are_broken(self, terminal: Terminal) -> None:
         (terminal.folder / "home" / "dagster.yaml").write_text("no_such_setting: 1\n")

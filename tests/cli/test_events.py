@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 
 import dagster as dg
+import pytest
 
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.watch.page.overview import Operated
@@ -90,3 +91,9 @@ def test_a_terminal_shows_it_with_who_and_why(terminal: Terminal) -> None:
 def test_of_a_stream_to_which_nothing_happened_it_says_so(terminal: Terminal) -> None:
     assert terminal.ask("events", "orders").output == "nothing is stored of orders within 24 h\n"
     assert terminal.ask("events", "orders", "--hours", "0").exit_code == 2
+
+
+@pytest.mark.parametrize("hours", ["20000000", "1e300", "nan", "0"])
+def test_more_hours_than_there_were_are_refused(terminal: Terminal, hours: str) -> None:
+    done = terminal.ask("events", "clicks", "--hours", hours)
+    assert done.exit_code == 2 and "--hours" in done.output

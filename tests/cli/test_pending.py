@@ -56,6 +56,15 @@ def test_of_what_two_sensors_remember_it_is_the_later(
     assert pending(terminal, shards) == {"clicks": [-60, 0]}
 
 
+def test_a_tick_that_failed_is_none(terminal: Terminal) -> None:
+    tick(ago=600.0)
+    for ago in (120.0, 60.0):
+        tick(ago=ago, error="the state folder is gone")
+    with dg.DagsterInstance.get() as instance:
+        at = last_tick(instance, deployed(terminal, 1))
+    assert at is not None and NOW - 1200 < at < NOW - 300
+
+
 @pytest.mark.parametrize(("shards", "ago"), [(1, 20_000.0), (2, 900_000.0), (3, None)])
 def test_when_it_last_ticked_is_told_of_the_sensors_that_there_are(
     terminal: Terminal, shards: int, ago: float | None

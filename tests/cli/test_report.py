@@ -1,5 +1,9 @@
 """`sparkscale report`: the page of a stream as one file."""
 
+import errno
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 import pytest
 
@@ -45,3 +49,20 @@ def test_what_it_refuses(terminal: Terminal, words: list[str], said: str) -> Non
 def test_a_folder_is_no_file(terminal: Terminal) -> None:
     done = terminal.ask("report", "clicks", "--output", str(terminal.folder))
     assert done.exit_code == 2
+
+
+def test_where_the_disk_is_full_the_report_before_stays(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = terminal.folder / "clicks.html"
+    file.write_text("the one before")
+    before = sorted(terminal.folder.iterdir())
+
+    def full(path: Path, text: str, **_: Any) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    done = terminal.ask("report", "clicks")
+    assert done.exit_code == 2 and "No space left on device" in done.output
+    assert file.read_text() == "the one before" and sorted(terminal.folder.iterdir()) == before

@@ -112,6 +112,18 @@ def test_an_endless_answer_is_cut_off(
         ask(connections, agent)
 
 
+def test_an_answer_cut_short_within_its_head_is_no_answer(
+    connections: Connections, agent: Agent
+) -> None:
+    def hardly_begun(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"HTTP/1.1 200 OK\r\nServer: sparkscale\r\nContent-Le")
+        request.close_connection = True
+
+    agent.act = hardly_begun
+    with pytest.raises(AgentUnreachable, match="its answer was cut short"):
+        ask(connections, agent)
+
+
 def test_an_answer_cut_short_is_no_answer(connections: Connections, agent: Agent) -> None:
     def half(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)

@@ -25,6 +25,8 @@ def test_the_certificate_is_that_of_the_key_and_holds_whatever_the_clock_says() 
     assert certificate.not_valid_before_utc == datetime(2000, 1, 1, tzinfo=UTC)
     assert certificate.not_valid_after_utc.year == 9999
     certificate.verify_directly_issued_by(certificate)
+    [names] = [each.value for each in certificate.extensions]
+    assert names.get_values_for_type(x509.DNSName) == ["sparkscale-agent"]
 
 
 def test_a_long_name_is_no_hindrance() -> None:

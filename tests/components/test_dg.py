@@ -87,6 +87,13 @@ def test_it_is_scaffolded_in_python_as_well(project: Path) -> None:
     dg(project, "check", "defs")
 
 
+def test_a_name_that_no_stream_can_have_is_refused_and_nothing_is_written(project: Path) -> None:
+    said = dg(project, "scaffold", "defs", TYPE, "x", "--stream", "../../../evil", fails=True)
+    assert "stream" in said and "pattern" in said
+    assert not list(project.rglob("evil*"))
+    assert not (project / "src" / "shop" / "defs" / "x" / "defs.yaml").exists()
+
+
 def test_what_is_wrong_in_yaml_is_found_without_loading_it(project: Path) -> None:
     folder = project / "src" / "shop" / "defs" / "ingest"
     folder.mkdir()

@@ -1,5 +1,7 @@
 """What is wrong in a `defs.yaml` is said with file and line, and shows no secret."""
 
+from pathlib import Path
+
 import pytest
 
 import dagster_sparkscale as ours
@@ -7,6 +9,7 @@ from tests.components.documents import (
     CLUSTER,
     STREAM,
     document,
+    errors,
     refusal,
 )
 
@@ -77,6 +80,13 @@ WRONG: dict[str, tuple[str, list[str]]] = {
             "required to perform a relative import for '.policies'"
         ],
     ),
+    "no text": (
+        STREAM + "    autoscale: {type: [RatioPolicy]}",
+        [
+            "defs.yaml:9: type = ['RatioPolicy']: no such policy; did you mean 'RatioPolicy'? "
+            "must be CapacityPolicy, RatioPolicy, or the import path of one of your own"
+        ],
+    ),
     "no class of the kind": (
         STREAM + "    autoscale: {type: pathlib.Path}",
         ["defs.yaml:9: type = 'pathlib.Path': must be a subclass of AutoscalePolicy"],
@@ -123,6 +133,26 @@ def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
         + '    spark_conf: {password: "{{ env.TOKEN }}"}'
     )
     assert "hunter2" not in "\n".join(refusal(text))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "type: [StructuredStream]",
+        "type: {StructuredStream: 1}",
+        "type: broken_by_hand.Stream",
+        "type: StructuredStream\n    backtest: x",
+    ],
+)
+def test_nor_is_what_stands_beside_a_type_that_is_none(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_by_hand.py").write_text("raise RuntimeError('no table of policies')")
+    monkeypatch.syspath_prepend(tmp_path)
+    stream = STREAM.replace("type: StructuredStream", wrong)
+    text = document(f"{CLUSTER}{stream}    env: {{PW: hunter2}}\n")
+    said = errors(text)
+    assert len(said) >= 1 and "hunter2" not in "\n".join(said)
 
 
 def test_what_no_file_can_be_named_is_refused_as_a_program_by_the_declaration() -> None:

@@ -152,6 +152,22 @@ class TestFromSparkConf:
             initial_executors=4,
         )
 
+    @pytest.mark.parametrize(("instances", "initial"), [("6", 6), ("1", 2), ("50", 20)])
+    def test_it_begins_with_the_executors_that_the_job_begins_with(self, instances, initial):
+        policy = RatioPolicy.from_spark_conf(
+            {
+                "spark.executor.instances": instances,
+                "spark.dynamicAllocation.initialExecutors": "4",
+                FAMILY + "minExecutors": "2",
+                FAMILY + "maxExecutors": "20",
+            }
+        )
+        assert policy.initial_executors == initial
+
+    def test_a_number_of_executors_that_is_none_is_refused(self):
+        text = refusal(RatioPolicy.from_spark_conf, {"spark.executor.instances": "some"})
+        assert text == "spark.executor.instances = 'some': must be a whole number"
+
     def test_a_jobs_whole_configuration_can_be_passed_in(self):
         policy = RatioPolicy.from_spark_conf(
             {

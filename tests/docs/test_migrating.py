@@ -4,7 +4,7 @@ it."""
 import re
 
 from dagster_sparkscale import RatioPolicy
-from dagster_sparkscale.autoscale.spark_conf import _FIELDS, _SWITCHES
+from dagster_sparkscale.autoscale.spark_conf import _FIELDS, _INITIAL, _INSTANCES, _SWITCHES
 from tests.docs.pages import code, tables, text
 
 PAGE = "docs/migrating.md"
@@ -13,10 +13,10 @@ PAGE = "docs/migrating.md"
 def test_each_setting_has_a_row_that_names_its_field() -> None:
     [table] = [each for each in tables(PAGE) if each.section.startswith("Streaming")]
     rows = {row[0].strip("`"): row[2] for row in table.rows}
-    assert set(rows) == {*_FIELDS, *_SWITCHES}
-    wrong = {
-        key: name for key, (name, _) in _FIELDS.items() if f"RatioPolicy.{name}" not in rows[key]
-    }
+    fields = {key: name for key, (name, _) in _FIELDS.items() if key != _INITIAL}
+    fields[_INSTANCES] = "initial_executors"
+    assert set(rows) == {*fields, *_SWITCHES}
+    wrong = {key: name for key, name in fields.items() if f"RatioPolicy.{name}" not in rows[key]}
     assert wrong == {}
 
 

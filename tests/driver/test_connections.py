@@ -266,7 +266,7 @@ def test_one_who_has_shown_the_token_has_longer_for_the_rest(
     request = f"POST /v1/stop HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
     with connected(server) as connection:
         connection.sendall(f"{request}Content-Length: {len(body)}\r\n\r\n".encode() + body[:3])
-        wait_for("the token is seen", lambda: server._known)
+        wait_for("the token is seen", lambda: server.door._kept)
         seconds = (TOKEN_WITHIN + REQUEST_WITHIN) / 2
         connection.sendall(body[3:])
         assert b" 409 " in connection.recv(100)

@@ -7,6 +7,7 @@ import pytest
 
 from demo.play import STREAMS
 from tests.e2e.demo_run import DemoRun
+from tests.e2e.secrets import secrets_below, shown
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
@@ -25,8 +26,13 @@ def test_all_streams_start_and_are_evaluated_and_scaled_by_tracked_runs(tmp_path
         return with_r >= set(STREAMS) and scaled is not None and by_capacity is not None
 
     wait_for("R of all streams, and rescales", evaluated_and_scaled, 600, about=demo.output)
+    # Of the whole of Dagster, its daemon, web server and runs among it, and of the cluster.
+    secrets = secrets_below(tmp_path)
+    assert len(secrets) > 2 * len(STREAMS), secrets
+    assert not shown(secrets, tmp_path)
     demo.interrupt()
     demo.end()
+    assert not shown(secrets, tmp_path)
     report = demo.report()
     for stream in STREAMS:
         assert any(tick["stream"] == stream and tick["registered"] for tick in report["ticks"])

@@ -27,6 +27,9 @@ class TestTheCommand:
             (["--listen", "127.0.0.1:99999"], "must be an address, a colon and a port"),
             (["--token-file", "nowhere"], "nowhere: No such file"),
             (["--prefix", "streams"], "begin with a slash"),
+            (["--prefix", "/a b"], "letters, digits"),
+            (["--prefix", "/a/../b"], "letters, digits"),
+            (["--prefix", "//a"], "letters, digits"),
             (["--every", "0"], "--every"),
         ],
     )

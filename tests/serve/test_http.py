@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.parser import (
 from dagster_sparkscale.driver.metrics.exposition import Metric, Sample
 from dagster_sparkscale.serve import http as http_module
 from dagster_sparkscale.serve.fleet import Busy
-from dagster_sparkscale.serve.http import MAX_CONNECTIONS, Server, is_loopback
+from dagster_sparkscale.serve.http import MAX_CONNECTIONS, MAX_STRANGERS, Server, is_loopback
 from tests.serve.scraping import found_in, get, of, running
 from tests.waiting import HANGS, wait_for
 
@@ -111,7 +111,7 @@ def test_who_has_it_reads_below_the_prefix_by_any_host(
     assert get(closed_server, "/streams/metrics", **shown)[0] == 503
 
 
-@pytest.mark.parametrize("verb", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])
+@pytest.mark.parametrize("verb", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_nothing_is_changed_by_it(open_server: Server, verb: str) -> None:
     with contextlib.closing(reached(open_server)) as connection:
         connection.sendall(f"{verb} /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -124,6 +124,28 @@ def test_a_look_that_hangs_is_said(token_file: Path) -> None:
 
     with running(Server(("127.0.0.1", 0), busy)) as server:
         assert get(server)[:2] == (503, "a look has gone on for more than 9 s\n")
+
+
+def test_whether_it_is_alive_can_be_asked_by_head(closed_server: Server) -> None:
+    for path, code in (("/streams/-/healthy", b"200"), ("/streams/metrics", b"405")):
+        with contextlib.closing(reached(closed_server)) as connection:
+            connection.sendall(b"HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+            assert everything(connection).split()[1] == code
+
+
+def test_strangers_that_say_nothing_keep_nobody_out(closed_server: Server) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(2 * MAX_STRANGERS):
+            stack.enter_context(contextlib.closing(reached(closed_server)))
+            shown = {"Authorization": f"Bearer {TOKEN}"}
+            assert get(closed_server, "/streams/metrics", **shown)[0] == 200
+            assert get(closed_server, "/streams/-/healthy")[0] == 200
+
+
+def test_a_version_that_is_none_is_no_hindrance(open_server: Server) -> None:
+    assert get(open_server, Accept="text/plain; version=abc")[0] == 200
+    odd = "application/openmetrics-text; version=1.x; escaping=y"
+    assert get(open_server, Accept=odd)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -166,8 +188,8 @@ def test_connections_are_bounded_and_come_free(token_file: Path) -> None:
         for each in waiting:
             each.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_for("every place is taken", lambda: not _has_room(server))
-        with contextlib.closing(reached(server)) as one_more:
-            assert _cut_off(one_more)
+        assert get(server)[:2] == (503, f"{MAX_CONNECTIONS} connections are open: ask again\n")
+        assert get(server, "/-/healthy")[0] == 200
         go_on.set()
         assert all(b"sparkscale_x" in everything(each) for each in waiting)
         wait_for("a place is free", lambda: _has_room(server))
@@ -176,7 +198,7 @@ def test_connections_are_bounded_and_come_free(token_file: Path) -> None:
 
 def _has_room(server: Server) -> bool:
     # Not by taking a place: whoever comes meanwhile would be turned away.
-    return server._room._value > 0
+    return len(server.door._kept) < MAX_CONNECTIONS
 
 
 def _cut_off(connection: socket.socket) -> bool:

@@ -3,7 +3,9 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from dagster_sparkscale.cli.locations import Target, instance_of_home
 from dagster_sparkscale.cli.private_dagster import WorkspaceOpts
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.budget import Budget
+from dagster_sparkscale.driver.metrics.samples import MOST_QUERIES
 from dagster_sparkscale.names import OPERATION_TAG, STORY
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit, Query, QueryState, Totals
@@ -30,6 +33,7 @@ from dagster_sparkscale.serve.http import Server
 from dagster_sparkscale.serve.metrics import ALL, ENDINGS, of_budget, of_stream, of_tallies
 from dagster_sparkscale.serve.tally import Tally
 from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.fleet.verdict import verdict
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.cli.daemon import tick
 from tests.cli.terminal import Terminal
@@ -111,6 +115,22 @@ class TestOfALook:
         for each in found:
             assert tuple(sorted(each.labels)) == tuple(sorted(by_name[each.metric.name].labels))
 
+    def test_of_many_queries_the_worst_have_series(self) -> None:
+        batches = tuple(batch(0.01 * n, query=f"q{n}") for n in range(1, 3 * MOST_QUERIES))
+        queries = tuple(Query(f"q{n}", active=True) for n in range(1, 3 * MOST_QUERIES))
+        said = status(batches=batches, queries=queries)
+        found = looked_at(Sighting("clicks", driver(), said), structured())
+        ratios = [labels for name, labels in found if name == "sparkscale_ratio"]
+        assert len(ratios) == MOST_QUERIES
+        assert of(found, "ratio", query=f"q{3 * MOST_QUERIES - 1}") is not None
+
+    @pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.UNKNOWN])
+    def test_whether_its_agent_answers_is_told_of_a_driver_that_runs(
+        self, state: DriverState
+    ) -> None:
+        silent = Sighting("clicks", driver(state=state), error="no answer")
+        assert of(looked_at(silent, structured()), "agent_up") is None
+
     @given(
         st.builds(
             Query,
@@ -182,12 +202,20 @@ class TestTallies:
         assert of(found, "rescale_duration_seconds_bucket", ending="other", le="5") == 2
         assert of(found, "rescale_duration_seconds_sum", ending="reached") == 3
 
-    def test_of_a_stream_without_a_minute_no_decision_is_told(self) -> None:
-        assert named(of_tallies("c", {"clicks": Tally()})) == {}
+    def test_what_has_not_happened_yet_is_none_from_the_first(self) -> None:
+        # Of a counter that begins with 1, Prometheus would not count that one.
+        found = named(of_tallies("c", {"clicks": Tally()}))
+        assert of(found, "rescales_total", ending="short") == 0
+        assert of(found, "rescale_duration_seconds_count", ending="short") == 0
+        assert of(found, "decisions_total", decision="change") == 0
+        assert named(of_tallies("c", {})) == {}
 
 
 def fleet_of(
-    every: float = 0.0, log: bool = True, report: Callable[[str], None] = pytest.fail
+    every: float = 0.0,
+    log: bool = True,
+    report: Callable[[str], None] = pytest.fail,
+    began: float | None = None,
 ) -> Fleet:
     """What the command serves of the code location in the current folder."""
     target = Target(WorkspaceOpts(python_file=("definitions.py",)))
@@ -196,7 +224,7 @@ def fleet_of(
         watched = Watched(
             *(deployed.owner, deployed.streams, cluster),
             last_tick=lambda instance: last_tick(instance, deployed),
-            log=EventLog(time.time()),
+            log=EventLog(time.time() if began is None else began),
         )
     opens = instance_of_home if log else None
     return Fleet([watched], CAPABILITIES, opens, every, report)
@@ -211,18 +239,18 @@ class TestFleet:
         monkeypatch.setattr(event_log_module, "EVERY", 0.0)
         monkeypatch.setattr(event_log_module, "_SETTLED", 0.0)
         tick(ago=20)
-        midnight = int(time.time()) // 86400 * 86400
-        began = max(midnight + 1, int(time.time()) - 600)
+        began = int(time.time()) - 600
         first = [Minute(began + 2 * n, "running", registered=3) for n in range(3)]
-        key, fleet = dg.AssetKey("clicks"), fleet_of()
+        key, fleet = dg.AssetKey("clicks"), fleet_of(began=float(began))
+        before = Minute(began - 60, "running", registered=9, decision="scale to 3")
         with dg.DagsterInstance.get() as instance:
-            store(instance, key, first)
+            store(instance, key, [before, *first])  # another process has counted the one before
         assert terminal.ask("scale", "clicks", "4").exit_code == 0
         found = named(fleet.samples())
         assert of(found, "executor_seconds_total", stream="clicks") == 3 * 4
         assert of(found, "decisions_total", decision="hold", stream="clicks") == 3
-        assert of(found, "rescales_total", ending="reached") == 1
-        assert of(found, "rescale_duration_seconds_count") == 1
+        assert of(found, "rescales_total", ending="reached", stream="clicks") == 1
+        assert of(found, "rescale_duration_seconds_count", ending="reached") == 1
         assert of(found, "event_log_read") == 1
         last = of(found, "autoscaler_last_tick_timestamp_seconds")
         assert last == pytest.approx(time.time() - 20, abs=300)
@@ -233,8 +261,8 @@ class TestFleet:
             store(instance, key, [first[-1], later], kind=dg.AssetMaterialization)
         found = named(fleet.samples())
         assert of(found, "executor_seconds_total", stream="clicks") == 3 * 4 + 5 * 2
-        assert of(found, "decisions_total", decision="change") == 1
-        assert of(found, "rescales_total", ending="reached") == 1
+        assert of(found, "decisions_total", decision="change", stream="clicks") == 1
+        assert of(found, "rescales_total", ending="reached", stream="clicks") == 1
 
     def test_an_operation_of_a_clock_that_is_ahead_counts_when_its_time_has_come(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
@@ -256,7 +284,6 @@ class TestFleet:
     ) -> None:
         found = named(fleet_of().samples())
         names = {name for name, _ in found}
-        assert "sparkscale_decisions_total" not in names
         assert "sparkscale_autoscaler_last_tick_timestamp_seconds" not in names
         assert of(found, "stream_state", stream="orders", state="not started") == 1
 
@@ -334,6 +361,89 @@ class TestFleet:
         terminal.declare('structured("clicks", autoscale=CapacityPolicy(max_executors=10))')
         [look] = fleet_of().look().clusters
         assert [each.decision for each in look.rows] == ["the autoscaler decides"]
+
+    def test_what_it_judges_of_itself_is_in_no_verdict_until_then(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fleet_module, "READING", 0.0)
+        policy = "autoscale=CapacityPolicy(max_executors=1)"
+        terminal.declare(f'structured("clicks", {policy})')
+        grown(terminal.kept()).batch_seconds = 9.3  # R is 0.93, and the maximum is reached
+        fleet = fleet_of()
+        [look] = fleet.look().clusters
+        found = named(look.samples)
+        assert of(found, "ratio", stream="clicks") == pytest.approx(0.93, abs=0.01)
+        assert of(found, "stream_health", stream="clicks", health="at its maximum") is None
+        [row] = look.rows
+        assert of(found, "stream_health", stream="clicks", health=verdict(row)) == 1
+
+    def test_of_many_clusters_all_are_read_with_one_instance(self, terminal: Terminal) -> None:
+        opened: list[int] = []
+
+        @contextmanager
+        def slow() -> Iterator[dg.DagsterInstance]:
+            opened.append(1)
+            time.sleep(0.3)  # as over TLS from another zone
+            with instance_of_home() as instance:
+                yield instance
+
+        [one] = fleet_of()._clusters
+        many = [replace(one, owner=f"c{n}", log=EventLog(time.time())) for n in range(12)]
+        found = Fleet(many, CAPABILITIES, slow, 0.0, pytest.fail).look()
+        assert [each.fault for each in found.clusters] == [""] * 12 and len(opened) == 1
+
+    def test_a_policy_that_hangs_keeps_back_nothing_of_other_streams(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fleet_module, "JUDGING", 0.05)
+        go_on = threading.Event()
+        judge = fleet_module.assess_or_say_why
+
+        def hangs(stream: Any, sighting: Sighting, **known: Any) -> Any:
+            if stream.name == "clicks" and sighting.error is None:
+                go_on.wait(HANGS)
+            return judge(stream, sighting, **known)
+
+        monkeypatch.setattr(fleet_module, "assess_or_say_why", hangs)
+        try:
+            [look] = fleet_of().look().clusters
+            reasons = {each.stream: each.reason for each in look.rows}
+            assert "its policy can't be asked: no answer within" in reasons["clicks"]
+            assert reasons["orders"].startswith("not started")
+        finally:
+            go_on.set()
+
+    def test_a_database_that_was_put_back_is_read_on(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(event_log_module, "EVERY", 0.0)
+        now, key = time.time(), dg.AssetKey("clicks")
+        log, streams = EventLog(now), [scaled()]
+
+        def counted(at: float) -> int:
+            with dg.DagsterInstance.get() as instance:
+                return log.read_on(instance, streams, at, HANGS)["clicks"].minutes
+
+        with dg.DagsterInstance.get() as instance:
+            for n in range(9):
+                store(instance, key, [Minute(int(now) + 10 + n, "running")])
+        assert counted(now + 100) == 9
+        with dg.DagsterInstance.get() as instance:
+            instance.wipe()
+            with freeze_time(now + 130):
+                store(instance, key, [Minute(int(now) + 120, "running")])
+        assert counted(now + 200) == 10
+
+    def test_a_clock_that_was_ahead_when_it_began_costs_nothing_later(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(event_log_module, "EVERY", 0.0)
+        now, log = time.time(), EventLog(time.time() + 86400)
+        with dg.DagsterInstance.get() as instance:
+            log.read_on(instance, [scaled()], now, HANGS)
+            with freeze_time(now + 30):
+                store(instance, dg.AssetKey("clicks"), [Minute(int(now) + 20, "running")])
+            assert log.read_on(instance, [scaled()], now + 60, HANGS)["clicks"].minutes == 1
 
     def test_however_often_it_is_asked_agents_are_looked_at_now_and_then(
         self,

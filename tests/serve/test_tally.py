@@ -1,5 +1,6 @@
 """What stored minutes and reports of rescales add up to."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,13 @@ def test_minutes_come_to_what_usage_says_however_they_are_read(
     assert tally.changes == sum(1 for minute in minutes if minute.decision is not None)
     running = [m for m in minutes if m.decision is None and m.state == "running"]
     assert (tally.holds, tally.minutes) == (len(running), len(minutes))
+
+
+@pytest.mark.parametrize("took", [10**400, float("nan"), float("inf"), -1, "3", 1e300])
+def test_what_is_no_duration_is_in_no_bucket(took: object) -> None:
+    tally = Tally()
+    tally.add_rescale({"ending": "reached", "seconds": took})
+    assert (tally.rescales, tally.durations, tally.seconds) == ({"reached": 1}, {}, {})
 
 
 @given(st.lists(st.none() | st.floats(0, 1e4)))

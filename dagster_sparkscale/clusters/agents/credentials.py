@@ -4,6 +4,9 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
 
+SERVER_NAME = "sparkscale-agent"
+"""The name of every agent in its certificate, whatever its host: those have none that stays."""
+
 
 @dataclass(frozen=True)
 class Credentials:
@@ -26,8 +29,9 @@ def make(stream: str, epoch: int) -> Credentials:
     """Make the credentials of a new driver.
 
     The certificate is signed by its own key: it is compared as a whole, so its names are for people
-    and its dates for nobody. They are as wide as can be said (RFC 5280, 4.1.2.5), for there is no
-    renewing it while a driver runs, and clocks may be wrong.
+    and for programs that check one, as Prometheus does, and its dates for nobody. They are as wide
+    as can be said (RFC 5280, 4.1.2.5), for there is no renewing it while a driver runs, and clocks
+    may be wrong.
     """
     # A tenth of a second to import, and one start of a stream in a process at most.
     from cryptography import x509
@@ -45,6 +49,7 @@ def make(stream: str, epoch: int) -> Credentials:
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime(2000, 1, 1))
         .not_valid_after(datetime(9999, 12, 31, 23, 59, 59))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     return Credentials(

@@ -230,7 +230,8 @@ def _read(response: HTTPResponse) -> bytes:
         if size > MAX_ANSWER:
             raise ValueError(f"its answer is longer than {MAX_ANSWER} bytes")
         chunks.append(chunk)
-    if response.length:
+    # Of a head that ends too early, Python makes one without a length: then there is no body.
+    if response.length or (not chunks and response.status < 300):
         raise ValueError("its answer was cut short")
     response.close()  # or the connection would count as busy and could not be kept
     return b"".join(chunks)

@@ -128,6 +128,9 @@ def of_path(path: str, default_fs: str = "file:///") -> Dataset | None:
         if found is None:
             return None
     scheme, authority, place = found[1].lower(), found[2] or "", found[3]
+    default = _URI.fullmatch(default_fs)
+    if not authority and default is not None and default[1].lower() == scheme:
+        authority = default[2] or ""  # as Hadoop takes it, for hdfs:///in
     if pattern := _PATTERN.search(place):
         place = place[: pattern.start()].rpartition("/")[0]
     place = place.rstrip("/")

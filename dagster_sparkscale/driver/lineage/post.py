@@ -116,7 +116,8 @@ def post(plan: LineagePlan, event: Mapping[str, Any], timeout: float) -> None:
 
 def _short(reason: object) -> str:
     """A reason in one line: it may have what the server sent, which may be anything."""
-    return " ".join(str(reason).split())[:REASON]
+    words = " ".join(str(reason).split())[:REASON]
+    return "".join(each if each.isprintable() else "?" for each in words)  # terminals show it
 
 
 def _key(plan: LineagePlan) -> str | None:

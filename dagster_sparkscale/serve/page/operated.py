@@ -158,9 +158,15 @@ class Operations:
                 del known[run]
 
 
+_LARGEST = 1e15
+"""What is larger is no measurement, and might be too large for a float."""
+
+
 def _whole(value: object) -> int | None:
     return value if type(value) is int else None
 
 
 def _number(value: object) -> float | None:
-    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:
+        return float(value)
+    return None

@@ -42,6 +42,10 @@ def test_a_path_is_a_dataset_of_its_store(path: str, named: tuple[str, str]):
 
 def test_a_path_without_a_scheme_is_on_the_default_file_system():
     assert of_path("/data/in", "hdfs://nn:8020") == ("hdfs://nn:8020", "/data/in")
+    assert of_path("hdfs:///data/in", "hdfs://nn:8020") == ("hdfs://nn:8020", "/data/in")
+    assert of_path("hdfs:/data/in", "hdfs://me:it@nn:8020") == ("hdfs://nn:8020", "/data/in")
+    assert of_path("s3a:///data/in", "s3a://lake") == ("s3://lake", "data/in")
+    assert of_path("file:///data/in", "hdfs://nn:8020") == ("file", "/data/in")
     assert of_path("/in", "s3a://lake/") == ("s3://lake", "in")
     assert of_path("data/in") is None
 

@@ -141,6 +141,7 @@ def test_a_server_that_answers_byte_by_byte_has_its_time_for_all_of_them():
         (b"HTTP/1.1 503 " + 200 * b"no " + b"\r\n\r\n", f"answered 503 {'no ' * 66}no"),
         (b"HTTP/1.1 200 " + b"x" * 2**17, "the answer is too large"),
         (b"y" * 9000 + b"\r\n", "y" * 200),
+        (b"HTTP/1.1 500 \x1b[2Jevil\x07\r\n\r\n", "answered 500 ?[2Jevil?"),
     ],
 )
 def test_whatever_a_server_answers_is_told_in_a_line(answer: bytes, said: str):

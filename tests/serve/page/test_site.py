@@ -182,7 +182,7 @@ class TestWithAToken:
         code, _, headers = post(closed, "/s/login", {"token": TOKEN})
         assert (code, headers["Location"]) == (303, "./")
         cookie = headers["Set-Cookie"]
-        assert TOKEN not in cookie and "Path=/s/; HttpOnly; SameSite=Strict" in cookie
+        assert TOKEN not in cookie and "Path=/s/; HttpOnly; SameSite=Lax" in cookie
         assert "Secure" not in cookie
         shown = {"Cookie": cookie.partition(";")[0], "Host": "streams.example"}
         assert "1 not started" in get(closed, "/s/", **shown)[1]
@@ -286,6 +286,15 @@ class TestLive:
             code, text, _ = get(pages, "/events")
             assert code == 503 and f"{MAX_LISTENERS} pages are live" in text
             assert get(pages, "/")[0] == 200  # the pages themselves have room
+        wait_for("places come free", lambda: pages.listeners._value == MAX_LISTENERS)
+
+    def test_the_places_of_pages_that_are_closed_are_free_long_before_the_next_beat(
+        self, pages: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http_module, "BEAT", HANGS)
+        with contextlib.ExitStack() as stack:
+            for _ in range(MAX_LISTENERS):
+                until(stack.enter_context(listening(pages)), b"data: ")
         wait_for("places come free", lambda: pages.listeners._value == MAX_LISTENERS)
 
     def test_a_server_that_ends_waits_for_none(self, pages: Server) -> None:

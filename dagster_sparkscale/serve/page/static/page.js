@@ -224,28 +224,34 @@
   };
 
   const follow = () => {
-    let polling = null;
-    const source = new EventSource(body.dataset.live);
+    let source = null;
     let first = true;
-    source.addEventListener("look", () => {
-      // The page is of the first look itself.
-      if (first) connection("Live");
-      else refresh();
-      first = false;
-    });
-    source.addEventListener("busy", (event) => connection(`Waiting: ${JSON.parse(event.data)}`));
-    source.addEventListener("end", () => connection("Not live: the server has ended"));
-    source.addEventListener("error", () => {
-      first = false;
-      connection("Not live: trying again");
-      // Refused, as too many pages are live: ask from time to time instead.
-      if (source.readyState === EventSource.CLOSED && polling === null) {
-        polling = setInterval(refresh, POLL);
-        connection("Asks again every 30 s");
-      }
-    });
+    const listen = () => {
+      source = new EventSource(body.dataset.live);
+      source.addEventListener("look", () => {
+        // The page is of the first look itself.
+        if (first) connection("Live");
+        else refresh();
+        first = false;
+      });
+      source.addEventListener("busy", (event) => connection(`Waiting: ${JSON.parse(event.data)}`));
+      source.addEventListener("end", () => connection("Not live: the server has ended"));
+      source.addEventListener("error", () => {
+        first = false;
+        connection("Not live: trying again");
+        // Refused, as too many pages are live: this one asks from time to time, and tries again.
+        if (source.readyState === EventSource.CLOSED) {
+          connection("Asks again every 30 s");
+          setTimeout(() => {
+            refresh();
+            listen();
+          }, POLL);
+        }
+      });
+    };
     addEventListener("pagehide", () => source.close());
     document.addEventListener("visibilitychange", refresh);
+    listen();
   };
 
   const data = document.getElementById("charts");

@@ -1,0 +1,1 @@
+"""A proxy of TCP connections that damages what goes through it, for tests of faults: Toxiproxy."""

@@ -1,0 +1,1 @@
+"""Faults of real processes, connections and disks, each played once on a real stream."""

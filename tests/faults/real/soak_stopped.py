@@ -1,0 +1,33 @@
+"""Everything of a stream and its cluster stands still in turn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale import LocalCluster
+from tests.e2e.soak_faults import VICTIMS
+from tests.faults.real import stopped
+from tests.faults.real.watched import Record
+from tests.short_lives import EXECUTORS
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One of its own, whose master and workers may stand still."""
+    folder = tmp_path_factory.mktemp("stopped")
+    made = LocalCluster(
+        state_dir=str(folder / "local"), workers=2, memory_per_worker="4g", spark_conf=EXECUTORS
+    )
+    made.prepare()
+    yield made
+    made.shutdown(force=True)
+
+
+@pytest.mark.parametrize("who", VICTIMS, ids=lambda who: f"stopped-{who.split()[-1]}")
+def test_standing_still(
+    cluster: LocalCluster, who: str, tmp_path: Path, record_property: Record
+) -> None:
+    stopped.play(cluster, tmp_path, who, record_property)

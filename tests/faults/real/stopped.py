@@ -1,0 +1,85 @@
+"""Processes that stand still for longer than a lease, and than Spark's own deadlines, and go on.
+
+The sensor goes on meanwhile, and what it asks for is carried out. What must hold: a driver that
+stands still is not replaced while its process is there, as it might go on; one process is the
+stream's driver in the end, and its batches go on with the executors that are wanted.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from dagster_sparkscale import LocalCluster, RatioPolicy, RecoveryPolicy
+from tests.e2e.deployment import Deployment, deployed, paced_stream, told
+from tests.e2e.soak_faults import VICTIMS, drivers, healthy
+from tests.faults.real.watched import Record, lasts, recovers, restarts, ticked
+from tests.waiting import wait_for
+
+LASTS = 75.0
+"""Seconds: longer than a lease (20 s), and than a master waits for a worker, and a worker for its
+master (60 s)."""
+
+
+def play(cluster: LocalCluster, folder: Path, who: str, record: Record) -> None:
+    name = f"stopped_{who.replace(' ', '_')}"
+    stream = paced_stream(
+        name,
+        folder,
+        autoscale=RatioPolicy(interval=10, min_executors=2, max_executors=3),
+        recovery=RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60),
+    )
+    with deployed(cluster, stream, folder) as d:
+        told(d.materialize())
+        wait_for("two executors and a batch", lambda: healthy(d))
+        with standing_still(victims(cluster, d, who)):
+            lasts(LASTS, lambda: seen_to(d) and at_most_one_moves(cluster))
+        recovers(
+            record,
+            "one driver with batches",
+            lambda: seen_to(d) and len(drivers(cluster.state_dir)) == 1 and goes_on(d),
+        )
+        record("seen", restarts(d))
+
+
+def victims(cluster: LocalCluster, d: Deployment, who: str) -> list[psutil.Process]:
+    if who == "the driver":
+        python = psutil.Process(*VICTIMS[who](cluster, d.driver()))
+        return [python, *python.children(recursive=True)]
+    return [psutil.Process(pid) for pid in VICTIMS[who](cluster, d.driver())]
+
+
+@contextmanager
+def standing_still(processes: list[psutil.Process]) -> Iterator[None]:
+    try:
+        for each in processes:
+            os.kill(each.pid, signal.SIGSTOP)
+        yield
+    finally:
+        for each in processes:
+            if each.is_running():  # and is no other process with its number
+                os.kill(each.pid, signal.SIGCONT)
+
+
+def seen_to(d: Deployment) -> bool:
+    """Evaluate the stream, and have whatever is missing of its cluster started."""
+    assert isinstance(d.cluster, LocalCluster)
+    d.cluster.prepare()
+    return ticked(d)
+
+
+def at_most_one_moves(cluster: LocalCluster) -> bool:
+    found = [psutil.Process(pid) for pid in drivers(cluster.state_dir)]
+    return sum(each.status() != psutil.STATUS_STOPPED for each in found) <= 1
+
+
+def goes_on(d: Deployment) -> bool:
+    """Whether a batch has ended since the last call, with two executors."""
+    before = d.status()
+    if before is None or not healthy(d):
+        return False
+    wait_for("a batch", lambda: (s := d.status()) and s.last_seq > before.last_seq)
+    return True

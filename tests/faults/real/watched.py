@@ -1,0 +1,41 @@
+"""What all faults of real parts share."""
+
+import time
+from collections.abc import Callable
+
+from tests.e2e.deployment import Deployment
+from tests.waiting import wait_for
+
+Record = Callable[[str, object], None]
+"""pytest's `record_property`: what is recorded becomes a row of docs/faults.md."""
+
+
+def lasts(seconds: float, holds: Callable[[], object]) -> None:
+    """Have a fault last, and see that something holds all the time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        assert holds()
+        time.sleep(0.5)
+
+
+def recovers(record: Record, what: str, so: Callable[[], object], seconds: float = 300.0) -> None:
+    """Wait until `so` is true after the end of a fault, and record how long it took."""
+    begun = time.monotonic()
+    wait_for(what, so, seconds, every=0.5)
+    record("seconds", round(time.monotonic() - begun, 1))
+
+
+def ticked(d: Deployment) -> bool:
+    """Evaluate the stream as the daemon does, and carry out what that asks for."""
+    for request in d.tick().run_requests or []:
+        d.requested(request)
+    return True
+
+
+def restarts(d: Deployment) -> str:
+    """In words, how often a driver was started again, each time by a tracked run."""
+    epochs = [start.epoch for start in d.cluster.history(d.stream.name)]
+    assert epochs == list(range(1, len(epochs) + 1))
+    if len(epochs) == 1:
+        return "the same driver went on"
+    return f"the driver ended; a tracked run started the next, {len(epochs) - 1} times in all"
