@@ -45,7 +45,7 @@ SLOWEST = --durations=25 --durations-min=5
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean fault faults audit
+.PHONY: help venv java demo dist screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants docs clean fault faults faults-real audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -114,11 +114,14 @@ soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED
 	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --hypothesis-profile soak \
 		--minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
-fault: $(STAMP) ## play one schedule of a fault again: NAME=store-resets-after SEED=7, or RATE=0.3 too; alone lists the faults
-	@exec $(PY) -m tests.faults $(if $(NAME),$(NAME) $(SEED)) $(if $(RATE),--rate $(RATE))
+fault: $(STAMP) ## play a fault again: NAME=agent-link-reset, or NAME=store-resets-after SEED=7, with RATE=0.3 too; alone lists them
+	@$(WITH_JAVA) && exec $(PY) -m tests.faults $(if $(NAME),$(NAME) $(SEED)) $(if $(RATE),--rate $(RATE))
 
 faults: $(STAMP) ## play SCHEDULES=530 of each fault, and write docs/faults.md
 	@exec $(PY) -m tests.faults --all $(SCHEDULES)
+
+faults-real: $(STAMP) ## play each fault of real connections, processes and disks, and write docs/faults.md
+	@$(WITH_JAVA) && exec $(PY) -m tests.faults --real
 
 lint: $(STAMP) ## check style, formatting and which room imports which
 	$(VENV)/bin/ruff check .

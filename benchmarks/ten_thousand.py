@@ -37,7 +37,8 @@ from dagster_sparkscale import StandaloneCluster, build_defs
 from dagster_sparkscale.clusters.agents.http import shared_connections
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.server import Handler, Server
+from dagster_sparkscale.driver.door import Door
+from dagster_sparkscale.driver.server import MAX_CONNECTIONS, MAX_STRANGERS, Handler, Server
 from dagster_sparkscale.driver.wire import Batch
 from dagster_sparkscale.names import autoscaler
 
@@ -167,7 +168,9 @@ class _AtOnePort(Server):
     def finish_request(self, request: Any, client_address: Any) -> None:
         own = copy.copy(self)
         own.agent = self._by_address[request.getsockname()[0]]
-        own._known = set()  # each has as many connections as an agent may have
+        self.door.gone(request)
+        own.door = Door(MAX_STRANGERS, known=MAX_CONNECTIONS)  # as many as an agent may have
+        own.door.came(request)
         Handler(request, client_address, own)
 
 

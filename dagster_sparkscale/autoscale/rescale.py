@@ -365,7 +365,7 @@ def _explain_shortfall(cluster: ClusterManager, stream: Stream, story: Rescaled)
     missing = story.missing or 0
     if missing > 0:
         story.notes.append(
-            f"{missing} of {story.target} executors did not come; they stay requested"
+            f"{missing} of {story.target} executors have not come yet; they stay requested"
         )
         capacity = cluster.capacity()
         if capacity is None:

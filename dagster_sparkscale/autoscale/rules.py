@@ -1,7 +1,7 @@
 """The rules of the ratio policy, in order: the first that has a decision decides. Pure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dagster_sparkscale.autoscale.lag import (
     NOTHING_TO_DO,
@@ -191,11 +191,18 @@ def _overloaded_by_planning(case: Case) -> Hold | None:
     if not case.overloads:
         return None
     worst = case.overloads[0]
-    return Hold(
-        f"{_measured(worst)} is at or above {case.scale_up_ratio:g}, but "
+    why = f"{_measured(worst)} is at or above {case.scale_up_ratio:g}"
+    planning = (
         f"{worst.planning:.2f} of that R is the driver's time for finding offsets, planning and "
         "the query's logs, and more executors would not take that over"
     )
+    seen = case.seen
+    if seen.staying is not None and seen.requested is not None:
+        # The maximum is named first: a person can raise that at once.
+        most = up(worst.ratio, why, case.bounds, seen, case.late)
+        if isinstance(most, Hold) and most.pinned:
+            return replace(most, reason=f"{most.reason}; besides, {planning}")
+    return Hold(f"{why}, but {planning}")
 
 
 def _ratio_unknown(case: Case) -> Hold | None:

@@ -25,9 +25,10 @@ from dagster_sparkscale.clusters.records.steering import Entries
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.in_force.limits import bounds_in_force
-from dagster_sparkscale.in_force.steering import Steering, in_force
+from dagster_sparkscale.in_force.steering import Entry, Steering, in_force
 from dagster_sparkscale.operation import choice
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Run
+from dagster_sparkscale.quantities import counted
 
 Action: Any = choice(*ACTIONS)
 
@@ -83,15 +84,28 @@ def _carry_out(run: Run[SteerConfig]) -> Report:
     return Report(
         "; ".join([_line(request, ended, now), *(f"in place of: {line}" for line in behind)]),
         {"action": request.action, "ended": ended, "steering": list(now.lines)},
+        outcome=_outcome(request, len(ended), now),
     )
+
+
+def _outcome(request: SteerRequest, ended: int, now: Steering) -> str:
+    """What it came to, as a line of what happened says it, which has who and why besides."""
+    if request.action == RESUME:
+        return f"{counted(ended, 'setting')} ended" if ended else "nothing to resume"
+    entry = _set(request, now)
+    return f"{entry.what()} {entry.ends(now.now)}"
+
+
+def _set(request: SteerRequest, now: Steering) -> Entry:
+    by_hand = (each for each in now.entries if each.source == "person")
+    return next(each for each in by_hand if each.kind == request.action)
 
 
 def _line(request: SteerRequest, ended: Sequence[str], now: Steering) -> str:
     if request.action == RESUME:
         said = [f"ended: {line}" for line in ended] or ["nothing to resume"]
         return "; ".join([*said, *(f"still in force: {line}" for line in now.lines)])
-    by_hand = (each for each in now.entries if each.source == "person")
-    entry = next(each for each in by_hand if each.kind == request.action)
+    entry = _set(request, now)
     said = [now.in_words(entry), resume_it(request.stream, entry.kind)]
     said += [f"ended: {line}" for line in ended]
     if now.decisive not in (None, entry) and entry.kind != "bounds":

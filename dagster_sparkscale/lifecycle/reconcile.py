@@ -19,7 +19,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force import lineage
 from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
 from dagster_sparkscale.in_force.slots import out_of_reach
-from dagster_sparkscale.lifecycle.recovery import recover
+from dagster_sparkscale.lifecycle.recovery import failed, recover
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
@@ -196,7 +196,7 @@ def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
     """Remember what is to be before the launch; returns its cause."""
     if start.failed_epoch is not None:
         # Before anything can go wrong: what never comes to a launch counts as well.
-        lease.write(attempted(lease.record, time.time()))
+        lease.write(attempted(lease.record, time.time(), failed(ended) if ended else ""))
     if start.ended is None or ended is None:
         return start.cause
     record, cause = start.ended(lease.record, ended)

@@ -27,6 +27,11 @@ class Restart:
         return "restart"
 
 
+def failed(driver: Driver) -> str:
+    """What a driver has failed of, in words."""
+    return f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
+
+
 def recover(
     policy: RecoveryPolicy | None,
     driver: Driver,
@@ -47,15 +52,15 @@ def recover(
             failure, it makes nobody wait for it to come round again.
         hopeless: why each new driver would fail of the same, and what to do; None: it need not.
     """
-    failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
+    how = failed(driver)
     if policy is None:
-        return Hold(f"{failed}; its declaration says not to restart it", gave_up=True)
+        return Hold(f"{how}; its declaration says not to restart it", gave_up=True)
     if driver.fenced:
         # The next one would be refused as well, or would take from another what that works on.
-        return Hold(WithRemedy(failed, "; ", Remedy.START_ONCE_SETTLED), gave_up=True)
+        return Hold(WithRemedy(how, "; ", Remedy.START_ONCE_SETTLED), gave_up=True)
     if hopeless is not None:
         return Hold(
-            WithRemedy(f"{failed}; {hopeless}; giving up; mend it and ", Remedy.START_AGAIN),
+            WithRemedy(f"{how}; {hopeless}; giving up; mend it and ", Remedy.START_AGAIN),
             gave_up=True,
         )
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
@@ -66,7 +71,7 @@ def recover(
     refusal = f"; the last restart was refused: {error}" if error else ""
     if attempts >= policy.limit:
         often = f" after {attempts} restarts within {policy.within:g} s: giving up; mend it and "
-        return Hold(WithRemedy(failed, often, Remedy.START_AGAIN, refusal), gave_up=True)
+        return Hold(WithRemedy(how, often, Remedy.START_AGAIN, refusal), gave_up=True)
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
     # Attempts are restarts that were begun and never came to a launch.
     attempted = (each.at for each in counted if each.cause == ATTEMPT)
@@ -76,5 +81,5 @@ def recover(
         # A moment, not a number of seconds: it is read for minutes after.
         minutes, seconds = divmod(int(due) % 86400, 60)
         wait = f"at {minutes // 60:02}:{minutes % 60:02}:{seconds:02} UTC"
-        return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} {wait}{refusal}")
-    return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}{refusal}")
+        return Hold(f"{how}; restart {attempts + 1} of {policy.limit} {wait}{refusal}")
+    return Restart(attempts + 1, f"{how}; restart {attempts + 1} of {policy.limit}{refusal}")

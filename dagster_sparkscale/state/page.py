@@ -56,8 +56,8 @@ def of_queries(status: Status | None) -> str:
     if change is not None:
         below.append(fitted(sentence(change).replace("->", ARROW), _SENTENCE))
     text = "".join(f"\n\n{each}" for each in below)
-    head = "query|rows, memory|partitions, key groups|skew"
-    table = fitting(head, lines, "queries", INLINE - len(text))
+    # Two columns: Overview cuts off on the right what does not fit, the sentence above it as well.
+    table = fitting("query|rows, memory, partitions", lines, "queries", INLINE - len(text))
     return f"{table}{text}"
 
 
@@ -74,9 +74,13 @@ def sentence(change: Reconfiguration) -> str:
 
 
 def _line(state: QueryState, change: Reconfiguration | None) -> str:
-    groups = "none" if state.key_groups is None else str(state.key_groups)
     rows = DASH if state.rows is None else f"{state.rows:,}"
-    return f"{rows}, {_size(state.bytes)}|{_known(state.partitions)}, {groups}|{_skews(change)}"
+    said = [f"{rows} in {_size(state.bytes)}", f"{_known(state.partitions)} partitions"]
+    if state.key_groups is not None:
+        said.append(f"{state.key_groups} key groups")
+    if (skews := _skews(change)) != DASH:
+        said.append(f"skew {skews}")
+    return ", ".join(said)
 
 
 def _skews(change: Reconfiguration | None) -> str:

@@ -299,7 +299,7 @@ def test_a_durable_hold_bars_every_start_and_says_how_it_ends(side: Side) -> Non
 def test_a_recovery_that_comes_to_a_launch_takes_the_place_of_its_attempt(side: Side) -> None:
     side.start("clicks")
     with side.lease("clicks") as lease:
-        lease.write(attempted(lease.record, 7.0))
+        lease.write(attempted(lease.record, 7.0, "driver 1 failed (exit code 1)"))
         assert [s.cause for s in lease.record.history] == ["manual", ATTEMPT]
         assert lease.record.submitted_at == lease.record.history[0].at
         record = side.begin(lease, cause="recovery").record
@@ -308,7 +308,7 @@ def test_a_recovery_that_comes_to_a_launch_takes_the_place_of_its_attempt(side: 
 
 
 def test_why_an_attempt_was_refused_is_kept_in_a_few_words(side: Side) -> None:
-    record = attempted(side.start("clicks").record, 7.0)
+    record = attempted(side.start("clicks").record, 7.0, "driver 1 failed")
     kept = refused(record, "no\n  master").history[-1]
     assert (kept.cause, kept.at, kept.error) == (ATTEMPT, 7.0, "no master")
     assert refused(record, "x" * 500).history[-1].error == "x" * 500

@@ -1,5 +1,6 @@
-"""`python -m tests.faults`: the names of the faults; with a name and a seed, plays that schedule
-and tells of it; `--all 530` plays so many of each and writes `docs/faults.md`."""
+"""`python -m tests.faults`: the names of the faults; with a name, plays that fault, of those in
+memory the schedule of a seed, and tells of it; `--all 530` plays so many schedules of each, and
+`--real` each fault of real parts, and both write `docs/faults.md`."""
 
 import argparse
 import json
@@ -12,29 +13,46 @@ from dev import runs
 from tests.faults import table
 from tests.faults.kinds import FAULTS
 from tests.faults.playing import play
+from tests.faults.real.catalog import REAL
+from tests.faults.real.running import played as really_played
 from tests.faults.running import all_tried
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=sorted(FAULTS), metavar="NAME")
+    parser.add_argument("name", nargs="?", choices=sorted({**FAULTS, **REAL}), metavar="NAME")
     parser.add_argument("seed", nargs="?", type=int, default=1)
     parser.add_argument("--rate", type=float, help="the share of calls that meet the fault")
     parser.add_argument("--all", type=int, metavar="SCHEDULES", help="of each fault")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what came of --all, too")
+    parser.add_argument("--real", action="store_true", help="each fault of real parts")
     given = parser.parse_args(arguments)
+    if given.real:
+        return _real()
     if given.all:
         return _all(given.all, given.json)
     if given.name is None:
-        for fault in FAULTS.values():
-            print(f"{fault.name:28} {fault.in_words}")
+        for name, fault in {**FAULTS, **REAL}.items():
+            print(f"{name:28} {fault.in_words}")
         return 0
+    if given.name in REAL:
+        [seen] = really_played([given.name], "-s").values()
+        print(f"{given.name}: {seen.text}: {'held' if seen.held else 'did not hold'}")
+        return 0 if seen.held else 1
     played = play(FAULTS[given.name], given.seed, given.rate)
     print("\n".join(played.story))
     for line in played.found:
         print(f"NOT HELD: {line}")
     print(f"{given.name}, seed {given.seed}: {'held' if played.held else 'did not hold'}")
     return 0 if played.held else 1
+
+
+def _real() -> int:
+    found = really_played(list(REAL), "-v")
+    table.write_real(found, date.today())
+    broken = [name for name, seen in found.items() if not seen.held]
+    print(f"{len(found) - len(broken)} of {len(found)} faults held; see {table.PAGE}")
+    return 1 if broken else 0
 
 
 def _all(schedules: int, file: Path | None) -> int:

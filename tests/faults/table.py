@@ -6,10 +6,13 @@ from datetime import date
 from pathlib import Path
 
 from tests.faults.kinds import FAULTS, Fault
+from tests.faults.real.catalog import REAL
+from tests.faults.real.running import Seen
 from tests.faults.running import Tried
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 BEGIN, END = "<!-- written by `make faults` -->", "<!-- to here -->"
+BEGIN_REAL, END_REAL = "<!-- written by `make faults-real` -->", "<!-- up to here -->"
 _ROW = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
 
 
@@ -63,6 +66,33 @@ def _row(fault: Fault, each: Tried) -> str:
 
 def write(found: Mapping[str, Tried], on: date, page: Path = PAGE) -> None:
     """Put the table into its page, the text around which stays."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{table(found, on)}\n\n{END}{after}")
+    _put(page, BEGIN, table(found, on), END)
+
+
+def real_table(found: Mapping[str, Seen], on: date) -> str:
+    """The table of the faults of real parts. One that was not played has no row."""
+    lines = [
+        "| fault | what is done | what must hold | what was seen | seconds to recover | again |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, seen in found.items():
+        fault, took = REAL[name], "" if seen.seconds is None else f"{seen.seconds:.0f}"
+        said = seen.text if seen.held else f"**did not hold**: {seen.text}"
+        lines.append(
+            f"| `{name}` | {fault.in_words} | {fault.holds} | {_plain(said)} | {took} | "
+            f"`make fault NAME={name}` |"
+        )
+    held = sum(1 for each in found.values() if each.held)
+    lines += ["", f"Played on {on:%d %B %Y}: {len(found)} faults, of which {held} held."]
+    return "\n".join(lines)
+
+
+def write_real(found: Mapping[str, Seen], on: date, page: Path = PAGE) -> None:
+    """Put that table into its page, the text around which stays."""
+    _put(page, BEGIN_REAL, real_table(found, on), END_REAL)
+
+
+def _put(page: Path, begin: str, content: str, end: str) -> None:
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n\n{content}\n\n{end}{after}")

@@ -12,7 +12,7 @@ from tests.fakes import status
 from tests.state.saying import change, kept_by
 from tests.watch.reader import written
 
-HEAD = "|query|rows, memory|partitions, key groups|skew|\n|-|-|-|-|\n"
+HEAD = "|query|rows, memory, partitions|\n|-|-|\n"
 
 
 def shown(*queries, changes=()):
@@ -27,14 +27,15 @@ def test_where_none_keeps_state_there_is_nothing():
 def test_a_line_a_query():
     both = kept_by("a|b", rows=12_345_678), kept_by("c", bytes=999)
     assert shown(*both) == (
-        f"{HEAD}|a\\|b |12,345,678, 64 MiB|4, 16|-|\n|c |1,000,000, 999 bytes|4, 16|-|"
+        f"{HEAD}|a\\|b |12,345,678 in 64 MiB, 4 partitions, 16 key groups|\n"
+        "|c |1,000,000 in 999 bytes, 4 partitions, 16 key groups|"
     )
 
 
 def test_what_is_not_known_is_a_dash_and_key_groups_that_are_not_declared_are_none():
     nothing = replace(kept_by("a"), state=QueryState())
-    assert shown(nothing) == f"{HEAD}|a |-, -|-, none|-|"
-    assert shown(kept_by("a", rows=0, bytes=0)) == f"{HEAD}|a |0, 0 bytes|4, 16|-|"
+    assert shown(nothing) == f"{HEAD}|a |- in -, - partitions|"
+    assert shown(kept_by("a", rows=0, bytes=0)) == f"{HEAD}|a |0 in 0 bytes, 4 partitions, 16 key groups|"
 
 
 def test_memory_is_in_units_that_people_read():
@@ -47,17 +48,17 @@ def test_memory_is_in_units_that_people_read():
         2000 * 1024**4: "2000 TiB",
     }
     for size, text in sizes.items():
-        assert f", {text}|" in shown(kept_by(bytes=size)), size
+        assert f" in {text}, " in shown(kept_by(bytes=size)), size
 
 
 def test_the_skew_is_of_the_last_change_of_that_query():
     rows = {"partition_rows": (1, 1), "partition_rows_after": (10, 10, 10, 20)}
     done = change(query="a", **rows)
-    assert "|4, 16|1.60|" in shown(kept_by("a"), changes=(done,))
+    assert "16 key groups, skew 1.60|" in shown(kept_by("a"), changes=(done,))
     both = replace(done, group_rows=(1, 1, 1, 3))
-    assert "|4, 16|1.60 (key groups 2.00)|" in shown(kept_by("a"), changes=(both,))
+    assert "16 key groups, skew 1.60 (key groups 2.00)|" in shown(kept_by("a"), changes=(both,))
     for other in (replace(done, query="b"), change(query="a"), change(query="a", step="closing")):
-        assert "|4, 16|-|" in shown(kept_by("a"), changes=(other,))
+        assert ", 16 key groups|" in shown(kept_by("a"), changes=(other,))
 
 
 def test_the_last_change_is_a_sentence_below():

@@ -20,11 +20,11 @@ def told(
         price: executor-minutes that a late minute costs.
         waiting: seconds of the load that wait beyond what is usual.
     """
-    each = f"{size.rate:,.0f} records/s"
+    each = f"{_number(size.rate)} records/s"
     if size.keep_up == inf:
         most = f"{size.executors} bring most of what can be had"
         return f"no number of executors keeps up with {each}; {most}"
-    parts = [f"needs {fluid:.1f} executors for {each} ({size.each:,.0f} each)"]
+    parts = [f"needs {fluid:.1f} executors for {each} ({_number(size.each)} each)"]
     if (waves := size.keep_up - fluid) >= _TOLD:
         parts.append(f"{waves:.1f} as tasks run in whole waves")
     if size.catch_up == inf:
@@ -32,6 +32,11 @@ def told(
     else:
         parts += _beside(size, smallest, first, price, waiting)
     return f"{', '.join(parts)}: {size.executors}"
+
+
+def _number(value: float) -> str:
+    """As many digits as the sum needs to be followed."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _beside(size: Size, smallest: int, first: int, price: float, waiting: float) -> list[str]:
@@ -45,7 +50,7 @@ def _beside(size: Size, smallest: int, first: int, price: float, waiting: float)
     if (extra := exact - size.keep_up) >= _TOLD:
         parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
     if whole - exact >= _TOLD:
-        parts.append(f"{whole - exact:.1f} as executors are whole")
+        parts.append(f"rounded up by {whole - exact:.1f}")
     if (place := max(smallest, whole) - whole) > 0:
         parts.append(f"{place} to have a place for a task")
         whole += place

@@ -72,9 +72,14 @@ def refuse_if_held(stream: str, record: Record) -> None:
         )
 
 
-def attempted(record: Record, at: float) -> Record:
-    """Add the attempt of a recovery to `record`. It may reach its launch or not."""
-    return replace(record, history=(*record.history, Submission(record.epoch, at, ATTEMPT)))
+def attempted(record: Record, at: float, failure: str) -> Record:
+    """Add the attempt of a recovery to `record`. It may reach its launch or not.
+
+    Args:
+        failure: what the driver has failed of, in words.
+    """
+    history = (*record.history, Submission(record.epoch, at, ATTEMPT))
+    return replace(record, history=history, failure=cut(" ".join(failure.split()), _ERROR_LENGTH))
 
 
 def refused(record: Record, error: str) -> Record:

@@ -215,6 +215,9 @@ class Record:
     slots: SlotsNeeded | None = None
     """Task slots that its real-time queries need beyond what is declared; None: Spark has said
     nothing of it."""
+    failure: str = ""
+    """What the latest driver that recovery has replaced had failed of, in words; empty: none, or
+    not known."""
     untold: tuple[UntoldEnd, ...] = ()
     """The latest ends of drivers before the newest that were not told by themselves, oldest first.
     Whether anybody has told them since is not known here."""

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 from dagster_sparkscale.names import BY_TAG, OUTCOME_TAG, READING_TAG
+from dagster_sparkscale.watch.page.overview import AUTOSCALER, RECOVERY
 
 RESCALE = "rescale"
 IN_PROGRESS = "in progress"
@@ -59,6 +60,8 @@ def of_run(
     """The operation of a run, as Dagster remembers it: without what it came to."""
     if sensor := tags.get(SENSOR_TAG):
         by = f"sensor {sensor}"
+        if sensor.startswith(AUTOSCALER):
+            by = RECOVERY if operation == "restart" else AUTOSCALER
     elif schedule := tags.get(SCHEDULE_TAG):
         by = f"schedule {schedule}"
     else:

@@ -108,6 +108,8 @@ class Row:
     """Restarts by recovery within `RESTARTS_WITHIN`."""
     looping: bool = False
     """Whether it fails again and again: that it runs at the moment says little."""
+    failure: str = ""
+    """What its last driver but one failed of, where it fails again and again; empty: not known."""
     waits: str | None = None
     """What it waits for: an operation in flight, executors, a person."""
     failing: tuple[Failing, ...] = ()
@@ -122,12 +124,20 @@ class Row:
     """The health checks that can't be told now: what they said before stands."""
 
     @property
+    def often(self) -> str:
+        """How often it was restarted, and what it failed of last, of one that fails again and
+        again."""
+        restarts = "several" if self.restarts is None else str(self.restarts)
+        why = f", the last as {self.failure}" if self.failure else ""
+        return f"{restarts} restarts within 24 h{why}"
+
+    @property
     def note(self) -> str:
         """What is the matter, in a sentence; empty where nothing is."""
         if self.state in ("failed", ORPHAN):
             return self.reason
         if self.looping:
-            return WithRemedy(f"{self.restarts} restarts within 24 h; ", self.waits or self.reason)
+            return WithRemedy(f"{self.often}; ", self.waits or self.reason)
         if self.failing and self.state != "stopped":
             # What it is busy with explains a failing check more often than the other way round.
             busy = (self.waits,) if self.busy and self.waits else ()
@@ -177,6 +187,7 @@ def row(
         gave_up=isinstance(decision, Hold) and decision.gave_up,
         restarts=_restarts(driver, now),
         looping=loops(driver, now),
+        failure=_failure(driver, now),
         waits=_waits(assessment, operation),
         failing=_failing(assessment.health.items()),
         executor_hours=executor_hours,
@@ -234,6 +245,13 @@ def loops(driver: Driver | None, now: float) -> bool:
     restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
     settled = driver.state.alive and now - driver.submitted_at >= SETTLED
     return restarts >= CRASH_LOOP and not settled
+
+
+def _failure(driver: Driver | None, now: float) -> str:
+    # Of one that has failed itself, its reason says it.
+    if driver is None or driver.record is None or driver.state is DriverState.FAILED:
+        return ""
+    return driver.record.failure if loops(driver, now) else ""
 
 
 _LOOPING = (DriverState.FAILED, DriverState.STARTING, DriverState.RUNNING)

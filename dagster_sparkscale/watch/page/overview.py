@@ -107,19 +107,20 @@ def sentence(row: Row, minimum: int) -> str:
         # When the driver came says nothing of since when it is unknown.
         if shown == CRASH_LOOPING:
             # It stands while drivers come and go: each restart is told of as an event only.
-            restarts = "several" if row.restarts is None else str(row.restarts)
-            often = f"{shown}, {restarts} restarts within 24 h"
-            return f"{often}; at {clock(row.seen_at)}: {row.reason}"
+            return f"{shown}, {row.often}; seen {clock(row.seen_at)}: {row.reason}"
         if row.since is None or shown == "unknown":
             # A stream that was never started says that as its reason, too.
             return row.reason if row.reason.startswith(shown) else f"{shown}: {row.reason}"
         return f"{shown} since {clock(row.since)}: {row.reason}"
     parts = [lasting(row)]
+    if shown == CRASH_LOOPING:
+        parts.append(row.often)
     if row.registered is not None:
         most = f"to {row.maximum}" if row.maximum is not None else "or more"
-        parts.append(f"{row.registered} of {minimum} {most} executors")
-        if row.requested not in (None, row.registered):
-            parts[-1] += f" ({row.requested} asked for)"
+        asked = row.requested not in (None, row.registered)
+        wanted = f"{row.requested} asked for, " if asked else ""
+        few = "executor" if row.registered == 1 else "executors"
+        parts.append(f"{row.registered} {few} ({wanted}{minimum} {most} allowed)")
     if row.ratio is not None:
         parts.append(f"R {row.ratio:.2f}")
     if (far := in_a_cell(row)) != DASH and row.stuck_for is None:
@@ -167,7 +168,7 @@ def executors(registered: Sequence[Executor]) -> str:
     if not registered:
         return ""
     lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in registered]
-    whole = table("executor|host|tasks of cores", lines)
+    whole = table("executor|host|tasks / cores", lines)
     if len(whole) <= INLINE:
         return whole
     hosts = Counter(each.host for each in registered)
@@ -179,7 +180,7 @@ def executors(registered: Sequence[Executor]) -> str:
         f"|{count}|{_host(host)} |{busy[host]} of {cores[host]}|"
         for host, count in hosts.most_common()
     ]
-    return fitting("executors|host|tasks of cores", lines, "hosts")
+    return fitting("executors|host|tasks / cores", lines, "hosts")
 
 
 def happened(

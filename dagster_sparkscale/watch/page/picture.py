@@ -177,7 +177,7 @@ class _Drawing:
                 continue
             path = "".join(f"M{place * step} 0v{high}" for place in at[-self.marks :])
             silver, orange = (silver + path, orange) if name == "rescaled" else (silver, path)
-            said.append(f"{color} uprights: {name}")
+            said.append(f"{color} lines: {name}")
         if any(each.stand_in is not None for each in kept):
             said.append("where no batch completed, R is the age of the one in progress")
         if orange:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale import LocalCluster
+from dev.kubernetes.running import Cluster
 from dev.toxiproxy.proxy import Toxiproxy
-from tests.faults.real import agent_link, kafka_link, kinesis_link
+from tests.faults.real import agent_link, api_link, kafka_link, kinesis_link
 
 
 @pytest.fixture(scope="session")
@@ -41,4 +42,13 @@ def linked_kinesis(
 ) -> Iterator[kinesis_link.Linked]:
     """An emulator of Kinesis, and a link to it."""
     with kinesis_link.linked(tmp_path_factory.mktemp("kinesis"), toxiproxy) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def linked_api(
+    kubernetes: Cluster, toxiproxy: Toxiproxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[api_link.Linked]:
+    """Kubernetes, and a link to its API server."""
+    with api_link.linked(kubernetes, tmp_path_factory.mktemp("links"), toxiproxy) as running:
         yield running

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale import LocalCluster
-from tests.faults.real import agent_link, kafka_link, kinesis_link
+from tests.faults.real import agent_link, api_link, kafka_link, kinesis_link
 from tests.faults.real.links import Damage
 from tests.faults.real.watched import Record
 
@@ -40,3 +40,11 @@ def test_between_a_stream_and_kinesis(
     record_property: Record,
 ) -> None:
     kinesis_link.play(linked_kinesis, damage, local_cluster, tmp_path, record_property)
+
+
+@pytest.mark.kubernetes
+@pytest.mark.parametrize("damage", Damage, ids=lambda damage: f"api-link-{damage.value}")
+def test_between_dagster_and_the_api_server(
+    linked_api: api_link.Linked, damage: Damage, tmp_path: Path, record_property: Record
+) -> None:
+    api_link.play(linked_api, damage, tmp_path, record_property)

@@ -105,6 +105,9 @@
         ...chart.series.map(curve),
       ],
       plugins: [marks],
+      hooks: {
+        setLegend: (plot) => plot.root.querySelector(".u-legend").classList.toggle("rests", plot.cursor.idx == null),
+      },
     };
   };
 

@@ -24,6 +24,11 @@ LASTS = 75.0
 master (60 s)."""
 
 
+def fault_name(who: str) -> str:
+    """The name of the fault that stops it."""
+    return f"stopped-{who.rpartition(' ')[2]}"
+
+
 def play(cluster: LocalCluster, folder: Path, who: str, record: Record) -> None:
     name = f"stopped_{who.replace(' ', '_')}"
     stream = paced_stream(

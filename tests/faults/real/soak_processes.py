@@ -7,7 +7,7 @@ import pytest
 
 from dagster_sparkscale import LocalCluster
 from tests.e2e.soak_faults import VICTIMS
-from tests.faults.real import stopped
+from tests.faults.real import processes
 from tests.faults.real.watched import Record
 from tests.short_lives import EXECUTORS
 
@@ -26,8 +26,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     made.shutdown(force=True)
 
 
-@pytest.mark.parametrize("who", VICTIMS, ids=lambda who: f"stopped-{who.split()[-1]}")
+@pytest.mark.parametrize("who", VICTIMS, ids=processes.fault_name)
 def test_standing_still(
     cluster: LocalCluster, who: str, tmp_path: Path, record_property: Record
 ) -> None:
-    stopped.play(cluster, tmp_path, who, record_property)
+    processes.play(cluster, tmp_path, who, record_property)

@@ -1,0 +1,62 @@
+"""The faults of real parts by name, in words: what is done, and what must hold."""
+
+from dataclasses import dataclass
+from itertools import product
+
+from tests.faults.real.disks import FAULTS, WHERE
+from tests.faults.real.links import Damage
+from tests.faults.real.processes import VICTIMS, fault_name
+
+
+@dataclass(frozen=True)
+class RealFault:
+    """One row of the page."""
+
+    name: str
+    in_words: str
+    holds: str
+    """What must hold, besides that there are never two drivers."""
+
+
+_LINKS = {
+    "agent-link": (
+        "between Dagster and the agent of a driver, while a rescale is asked for",
+        "batches go on; the run is right in what it says of the executors; the sensor restarts "
+        "nothing; then the next rescale is reached by the same driver",
+    ),
+    "api-link": (
+        "between Dagster and the API server of Kubernetes, while a stream is started, and stopped",
+        "one pod of a driver at most; a run that fails says why; then the stream runs, and stops",
+    ),
+    "kafka-link": (
+        "between a stream and its Kafka broker, for 45 s",
+        "no lag is told that is not known; then every record has been read once",
+    ),
+    "kinesis-link": (
+        "between a stream and Kinesis, for 45 s",
+        "every record has been read once in the end",
+    ),
+}
+_DISKS = {"full": "is full", "no-inodes": "has no inodes left", "read-only": "is read-only"}
+_RUNS = "then the stream runs and can be rescaled; what fails says why"
+_FAULTS = [
+    *(
+        RealFault(f"{link}-{damage.value}", f"{where}: {damage.in_words}", holds)
+        for link, (where, holds) in _LINKS.items()
+        for damage in Damage
+    ),
+    *(
+        RealFault(
+            fault_name(who),
+            f"{who} is stopped by SIGSTOP for 75 s",
+            "one driver has batches in the end; no second one works meanwhile",
+        )
+        for who in VICTIMS
+    ),
+    *(
+        RealFault(f"{where}-{how}", f"the disk of the {where} {_DISKS[how]}", _RUNS)
+        for where, how in product(WHERE, FAULTS)
+    ),
+]
+REAL = {each.name: each for each in _FAULTS}
+"""By name."""
