@@ -372,6 +372,8 @@ def _explain_shortfall(cluster: ClusterManager, stream: Stream, story: Rescaled)
             story.notes.append("the cluster manager could not be asked what it has left")
         else:
             story.notes.append(capacity.room_for(stream.executor_cores, stream.executor_memory))
+            if capacity.executors(stream.executor_cores, stream.executor_memory) > 0:
+                story.notes.append("those that are missing may still be starting")
     elif missing < 0:
         story.notes.append(f"{-missing} executors have not left yet")
     elif story.leaving:

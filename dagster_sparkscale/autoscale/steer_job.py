@@ -28,7 +28,6 @@ from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.in_force.steering import Entry, Steering, in_force
 from dagster_sparkscale.operation import choice
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Run
-from dagster_sparkscale.quantities import counted
 
 Action: Any = choice(*ACTIONS)
 
@@ -84,14 +83,15 @@ def _carry_out(run: Run[SteerConfig]) -> Report:
     return Report(
         "; ".join([_line(request, ended, now), *(f"in place of: {line}" for line in behind)]),
         {"action": request.action, "ended": ended, "steering": list(now.lines)},
-        outcome=_outcome(request, len(ended), now),
+        outcome=_outcome(request, [each for each in gone if each.source != "calendar"], now),
     )
 
 
-def _outcome(request: SteerRequest, ended: int, now: Steering) -> str:
+def _outcome(request: SteerRequest, ended: Sequence[Entry], now: Steering) -> str:
     """What it came to, as a line of what happened says it, which has who and why besides."""
     if request.action == RESUME:
-        return f"{counted(ended, 'setting')} ended" if ended else "nothing to resume"
+        what = ", ".join(each.what() for each in ended)
+        return f"ended: {what}" if ended else "nothing to resume"
     entry = _set(request, now)
     return f"{entry.what()} {entry.ends(now.now)}"
 

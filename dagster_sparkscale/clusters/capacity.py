@@ -50,10 +50,7 @@ class Capacity:
         """Describe how many further executors of that size fit."""
         wanted = f"{counted(cores, 'core')} and {memory} of memory"
         if fit := self.executors(cores, memory):
-            return (
-                f"the cluster has room for {counted(fit, 'more executor')} of {wanted}: those that "
-                "are missing may still be starting"
-            )
+            return f"there is room for {counted(fit, 'more executor')} of {wanted}"
         if not self.free:
             return "the cluster has no worker that takes executors"
         most = max(self.free, key=lambda each: ((each.cores or 0) >= cores, each.memory))

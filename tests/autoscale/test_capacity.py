@@ -47,7 +47,7 @@ def test_each_decision_shows_its_sum():
     last = reasons(run)[-1]
     assert last.startswith("needs 1.")
     assert re.search(r"executors for (1,0|9)\d\d records/s", last)
-    assert last.partition(", rounded up by ")[2].endswith(": 2")
+    assert last.endswith(" to round up: 2")
 
 
 @pytest.mark.parametrize("queues", [True, False])

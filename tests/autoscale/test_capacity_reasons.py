@@ -41,13 +41,13 @@ class TestTheSum:
     def test_nor_is_what_rounding_adds(self):
         assert sum_of(SIZE._replace(keep_up=10.2, catch_up=15.3), waiting=10.0) == (
             "needs 10.2 executors for 6,000 records/s (560 each), 5.1 to catch up 10 s, "
-            "rounded up by 0.7: 16"
+            "0.7 to round up: 16"
         )
 
     def test_nor_what_is_tried_as_fewer_have_failed(self):
         text = sum_of(SIZE._replace(keep_up=10.5, catch_up=10.5), first=14)
         assert text.endswith(
-            "rounded up by 0.5, 3 as fewer have failed at such a load, "
+            "0.5 to round up, 3 as fewer have failed at such a load, "
             "2 for its fluctuations at a price of 40: 16"
         )
 

@@ -118,7 +118,7 @@ class TestStory:
         story = carry_out(world, asked(6, wait=0))
         assert (story.ending, story.registered_after, story.missing) == ("short", 3, 3)
         assert story.notes == [
-            "3 of 6 executors did not come; they stay requested",
+            "3 of 6 executors have not come yet; they stay requested",
             "no worker has 1 core and 1g of memory free for another executor: the one with most "
             "has 0 cores and 1048576 MiB free (of the cluster's 3 cores 0 are free, on 1 "
             "worker(s))",

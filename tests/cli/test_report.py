@@ -20,7 +20,7 @@ def test_it_is_written_with_what_is_stored(terminal: Terminal) -> None:
     done = terminal.ask("report", "clicks", "--since", "6h", "--output", "out.html")
     assert (done.exit_code, done.output) == (0, "out.html\n")
     text = (terminal.folder / "out.html").read_text()
-    assert "4 of 1 to 10 executors" in text and "The 6 h before" in text
+    assert "4 executors (1 to 10 allowed)" in text and "The 6 h before" in text
     assert "1 in this time, of which 1 reached their target" in text
     assert "Nothing was measured from" in text
 

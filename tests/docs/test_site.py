@@ -99,7 +99,8 @@ NOT_OF_THE_CODE = {
         "given up",
         "settled",
     ),
-    *("decommission", "health"),
+    *("decommission", "health", "fleet", "tick", "cursor"),
+    *("hold (decision)", "hold (record)", "pinned (core)", "pinned (alert)"),
 }
 
 

@@ -132,7 +132,7 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
         story = told(d.run("rescale", target=5, wait_seconds=5))
         assert story["ending"] == "short"
         assert story["executors_missing"] == 5 - story["executors_after"] > 0
-        assert "did not come" in story["notes"] and "cores" in story["notes"]
+        assert "have not come yet" in story["notes"] and "cores" in story["notes"]
 
 
 # A maximum, as Spark starts all that the cluster has room for where there is none.

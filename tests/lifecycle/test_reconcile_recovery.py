@@ -1,6 +1,7 @@
 """A failed driver is followed by the next, unless it is void by then."""
 
 import re
+import time
 
 import pytest
 
@@ -10,8 +11,11 @@ from dagster_sparkscale.clusters.records.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.jobs import describe
 from dagster_sparkscale.lifecycle.reconcile import Action
+from dagster_sparkscale.watch.fleet.rows import row
+from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import structured
 from tests.lifecycle.reconciling import STREAM, start, submissions
+from tests.watch.assessing import assess
 
 
 class TestRecovery:
@@ -29,6 +33,22 @@ class TestRecovery:
         assert [s.cause for s in world.cluster.history("clicks")] == ["manual", *[ATTEMPT] * 3]
         world.on_prepare = lambda: None
         assert self.recovery(world).driver.epoch == 2
+
+    def test_what_the_driver_before_has_failed_of_is_told_while_the_next_one_runs(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+        failed_of = world.cluster.find("clicks").exit_reason
+        assert failed_of
+        for epoch in (2, 3):
+            driver = self.recovery(world, epoch - 1).driver
+            assert driver.epoch == epoch
+            sighting = Sighting("clicks", world.cluster.find("clicks"), error="no answer yet")
+            seen = row(assess(STREAM, sighting, now=time.time()))
+            told = f"the last as driver {epoch - 1} failed ({failed_of})"
+            # Once is no loop.
+            assert (told in seen.note) == (epoch == 3), seen.note
+            if epoch == 2:
+                world.end("clicks")
 
     @pytest.mark.parametrize("kind", [ClusterError, OSError, ZeroDivisionError])
     def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world, kind):

@@ -35,7 +35,10 @@ def test_a_line_a_query():
 def test_what_is_not_known_is_a_dash_and_key_groups_that_are_not_declared_are_none():
     nothing = replace(kept_by("a"), state=QueryState())
     assert shown(nothing) == f"{HEAD}|a |- in -, - partitions|"
-    assert shown(kept_by("a", rows=0, bytes=0)) == f"{HEAD}|a |0 in 0 bytes, 4 partitions, 16 key groups|"
+    assert (
+        shown(kept_by("a", rows=0, bytes=0))
+        == f"{HEAD}|a |0 in 0 bytes, 4 partitions, 16 key groups|"
+    )
 
 
 def test_memory_is_in_units_that_people_read():

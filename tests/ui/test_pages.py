@@ -41,7 +41,7 @@ def test_overview_of_a_stream_that_runs(seen: Pages) -> None:
     assert list(shown)[:2] == ["state", "last hours"]
     state = shown["state"].inner_text()
     assert re.match("(healthy|slow|throttled), ", state)
-    assert " of 1 to 8 executors, R 0." in state
+    assert " (1 to 8 allowed), R 0." in state
     assert "Spark UI" in state
     image = shown["last hours"].locator("img")
     image.wait_for()
@@ -71,8 +71,8 @@ def test_plots_have_what_matters_first(seen: Pages) -> None:
         ("returns", "healthy, "),
         ("searches", "not answering; hold: the agent of driver 1 does not answer"),
         ("sessions", "stopped since "),
-        ("tickets", "slow, 2 of 1 to 2 executors, R 1."),
-        ("uploads", "idle, 1 of 1 to 8 executors, 0 s behind; hold: "),
+        ("tickets", "slow, 2 executors (1 to 2 allowed), R 1."),
+        ("uploads", "idle, 1 executor (1 to 8 allowed), 0 s behind; hold: "),
         ("visits", "starting since "),
         ("wishes", "not started: materialize the asset to start it"),
     ],

@@ -29,7 +29,7 @@ def test_it_is_told_until_it_is_materialized(deployed: Deployment) -> None:
     cut_off(deployed)
     tick = deployed.tick()
     assert tick.checks() == {"running": False}
-    assert state(tick).startswith("**not stopped, 2 of 1 to 10 executors")
+    assert state(tick).startswith("**not stopped, 2 executors (1 to 10 allowed)")
     assert "was asked to stop at" in state(tick)
     reconcile(deployed.world.cluster, STREAM, Requester("materialized by hand"))
     assert deployed.tick().checks()["running"] is True

@@ -75,13 +75,13 @@ class TestTheSentence:
             ({}, "healthy; hold: R is 0.62"),
             (
                 {"registered": 3, "requested": 3, "maximum": 8, "ratio": 0.618, "lag": 4.2},
-                "healthy, 3 of 3 to 8 executors, R 0.62, 4 s behind; hold: R is 0.62",
+                "healthy, 3 executors (3 to 8 allowed), R 0.62, 4 s behind; hold: R is 0.62",
             ),
             (
                 {"registered": 3, "requested": 5, "maximum": 8},
-                "healthy, 3 of 3 to 8 executors (5 asked for); hold: R is 0.62",
+                "healthy, 3 executors (5 asked for, 3 to 8 allowed); hold: R is 0.62",
             ),
-            ({"registered": 0}, "healthy, 0 of 3 or more executors; hold: R is 0.62"),
+            ({"registered": 0}, "healthy, 0 executors (3 or more allowed); hold: R is 0.62"),
             ({"requested": 5}, "healthy; hold: R is 0.62"),
             ({"ratio": 0.0, "lag": 0.0}, "healthy, R 0.00, 0 s behind; hold: R is 0.62"),
         ],
@@ -111,14 +111,17 @@ class TestTheSentence:
         looping = row(
             state="starting", since=NOW - 5, reason="its driver is starting", looping=True
         )
-        said = f"restarts within 24 h; at {clock(NOW)}: its driver is starting"
+        said = f"restarts within 24 h; seen {clock(NOW)}: its driver is starting"
         assert sentence(looping, 1) == f"crash-looping, several {said}"
         counted = replace(looping, restarts=4)
         assert sentence(counted, 1) == f"crash-looping, 4 {said}"
 
     def test_of_one_that_runs_between_crashes_says_so_first(self):
-        text = sentence(row(registered=3, looping=True), 1)
-        assert text == "crash-looping, 3 of 1 or more executors; hold: R is 0.62"
+        looping = row(registered=3, looping=True, restarts=3, failure="driver 4 failed (no table)")
+        assert sentence(looping, 1) == (
+            "crash-looping, 3 restarts within 24 h, the last as driver 4 failed (no table), 3 "
+            "executors (1 or more allowed); hold: R is 0.62"
+        )
 
 
 STANDS = ", and as it was since (each later look is below Events)"
@@ -130,7 +133,7 @@ class TestTheState:
     def test_is_a_sentence_what_is_wrong_and_where_to_look(self):
         seen = driver(epoch=3, ui_url="http://host:4040", where="host, process 77")
         assert state(row(failing=self.FAILING, registered=3, ratio=0.5), 2, seen) == (
-            "**slow, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
+            "**slow, 3 executors (2 or more allowed), R 0.50; hold: R is 0.62**\n\n"
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
             "its source does not tell how far behind it is, nor what waits\n\n"
@@ -199,7 +202,7 @@ class TestExecutors:
             Executor("2", "b", 2, receivers=1),
         )
         assert executors(told) == (
-            "|executor|host|tasks of cores|\n|-|-|-|\n"
+            "|executor|host|tasks / cores|\n|-|-|-|\n"
             "|0 |host\\_a |3 of 4|\n|1 |b |0 of 2, 2 receivers|\n"
             "|2 |b |0 of 2, 1 receiver|"
         )
@@ -215,7 +218,7 @@ class TestExecutors:
         text = executors(told)
         busy = sum(n % 3 for n in range(36, 100))
         assert text.startswith(
-            "|executors|host|tasks of cores|\n|-|-|-|\n"
+            "|executors|host|tasks / cores|\n|-|-|-|\n"
             f"|64|host9 |{busy} of 256|\n|4|host0 |3 of 16|\n|4|host1 |"
         )
         assert text.count("host") == 11

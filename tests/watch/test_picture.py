@@ -269,9 +269,9 @@ class TestThePicture:
             later(ratio=1.2345, lag=70), later(buckets=1, registered=3, requested=3, lag=5)
         )
         assert seen.texts[:3] == ["R 0.5, max 1.23", "executors 3", "lag (s) 5, max 70"]
-        assert seen.words == "silver uprights: rescaled"
+        assert seen.words == "silver lines: rescaled"
         again = drawn(later(), later(buckets=1, epoch=2, requested=5))
-        assert again.words == "orange uprights: restarted"
+        assert again.words == "orange lines: restarted"
         assert len(again.lines("orange")) == 1
 
     def test_its_numbers_are_of_the_last_minute_and_not_the_worst_of_its_bucket(self):

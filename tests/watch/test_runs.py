@@ -87,7 +87,7 @@ class TestRescaleRuns:
         (event,) = result.get_asset_observation_events()
         metadata = event.asset_observation_data.asset_observation.metadata
         assert metadata[STORY].value["ending"] == "short"
-        assert "5 of 8 executors did not come" in metadata[STORY].value["notes"]
+        assert "5 of 8 executors have not come yet" in metadata[STORY].value["notes"]
 
     def test_a_delta_by_hand(self, deployed):
         overload(deployed, executors=4)

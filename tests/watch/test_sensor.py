@@ -93,7 +93,7 @@ class TestMinutes:
         (event,) = deployed.tick().told()
         assert event.metadata["5. state (rows)"].value == 7
         assert event.metadata["6. state (partitions)"].value == 4
-        assert event.metadata["query state"].value.startswith("|query|rows, memory|")
+        assert event.metadata["query state"].value.startswith("|query|rows, memory, partitions|")
         kept.reachable = False
         deployed.cursor = None
         (event,) = deployed.tick().told()

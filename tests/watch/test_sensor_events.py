@@ -302,10 +302,10 @@ class TestWhatOverviewShows:
                 for name, value in told.items()
                 if name in ("state", "last hours", "executors", "what happened")
             }
-            assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
+            assert "**healthy, 2 executors (1 to 10 allowed)" in self.overview(deployed)
         clock[0] += 600
         deployed.tick()
-        assert "**healthy, 2 of 1 to 10 executors" in self.overview(deployed)
+        assert "**healthy, 2 executors (1 to 10 allowed)" in self.overview(deployed)
 
     def test_why_there_is_no_r(self, deployed, clock):
         kept = overload(deployed, batch_seconds=5)
@@ -342,7 +342,7 @@ class TestWhatOverviewShows:
         again = Deployment(deployed.streams, deployed.world, deployed.instance, other.cursor)
         clock[0] += 60
         (event,) = again.tick().told()
-        assert "healthy, 2 of 1 to 10 executors" in event.metadata["state"].value
+        assert "healthy, 2 executors (1 to 10 allowed)" in event.metadata["state"].value
 
 
 class TestWhatWavers:

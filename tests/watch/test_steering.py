@@ -245,13 +245,13 @@ class TestWhatIsShown:
         steer(deployed, "pause")
         (told,) = deployed.passing(1, clock)[0].told()
         assert isinstance(told, dg.AssetMaterialization)
-        assert "paused by steer run " in str(told.description)
+        assert "steer: paused until it is resumed (" in str(told.description)
         assert "paused by steer run" in told.metadata["steering"].value
         steer(deployed, "resume")
         deployed.passing(4, clock)
         shown = deployed.instance.get_latest_materialization_event(dg.AssetKey("clicks"))
         assert shown is not None and shown.asset_materialization is not None
-        assert "steer: ended: paused by " in shown.asset_materialization.description
+        assert "steer: ended: paused (" in shown.asset_materialization.description
         assert "steering" not in shown.asset_materialization.metadata
 
     def test_nothing_has_ended_where_it_can_not_be_looked_at(

@@ -35,7 +35,7 @@ def told(
 
 
 def _number(value: float) -> str:
-    """As many digits as the sum needs to be followed."""
+    """Write a number with the digits that the sum needs to be followed."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -50,7 +50,7 @@ def _beside(size: Size, smallest: int, first: int, price: float, waiting: float)
     if (extra := exact - size.keep_up) >= _TOLD:
         parts.append(f"{extra:.1f} to catch up {waiting:.0f} s")
     if whole - exact >= _TOLD:
-        parts.append(f"rounded up by {whole - exact:.1f}")
+        parts.append(f"{whole - exact:.1f} to round up")
     if (place := max(smallest, whole) - whole) > 0:
         parts.append(f"{place} to have a place for a task")
         whole += place

@@ -9,7 +9,7 @@ from dagster_sparkscale.watch.fleet.rows import ORPHAN
 from dagster_sparkscale.watch.fleet.verdict import AT_MAXIMUM, GIVEN_UP, LOST_DATA, SLOW
 
 _IS: Mapping[str, str] = {
-    "failed": "has failed, and has not run well for five minutes since",
+    "failed": "has failed",
     "given_up": f"has failed, is {GIVEN_UP} and not restarted any more",
     "losing_data": f"has {LOST_DATA}",
     "unhealthy": "is not well",

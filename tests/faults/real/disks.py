@@ -104,11 +104,11 @@ def play(where: str, fault: str, folder: Path, conf: dict[str, object], record: 
                 told(d.materialize())
                 wait_for("a batch", lambda: (s := d.status()) and s.registered == 1 and s.batches)
                 with FAULTS[fault](disk):
-                    record("seen", f"{_steered(d)}; {_watched(d)}")
+                    seen = f"{_steered(d)}; {_watched(d)}"
                 recovers(record, "the stream to run", lambda: _runs(d))
                 story = told(d.run("rescale", target=2))
                 assert story["ending"] == "reached", story
-                record("restarts", restarts(d))
+                record("seen", f"{seen}; {restarts(d)}")
         finally:
             cluster.shutdown(force=True)
 

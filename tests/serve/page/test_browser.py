@@ -279,7 +279,7 @@ def test_it_is_live(
     page.locator("#connection", has_text="Live: last changed").wait_for()
     page.locator("summary").first.click()
     assert lived.ask("scale", "clicks", "5").exit_code == 0
-    page.locator("#head", has_text="5 of 1 to 10 executors").wait_for()
+    page.locator("#head", has_text="5 executors (1 to 10 allowed)").wait_for()
     page.get_by_role("row").filter(has_text="by hand").first.wait_for()
     assert page.locator("details").first.get_attribute("open") is not None
     served.ending.set()

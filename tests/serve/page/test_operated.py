@@ -60,7 +60,8 @@ def test_an_operation_that_failed_in_the_end_has_failed() -> None:
         ({}, "a person", True),
         ({"user": "ann"}, "a person, ann", True),
         ({BY_TAG: "bob"}, "a person, bob", True),
-        ({"dagster/sensor_name": "autoscaler"}, "sensor autoscaler", False),
+        ({"dagster/sensor_name": "autoscaler"}, "autoscaler", False),
+        ({"dagster/sensor_name": "mine"}, "sensor mine", False),
         ({"dagster/schedule_name": "retune"}, "schedule retune", False),
     ],
 )
