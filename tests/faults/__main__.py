@@ -25,10 +25,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rate", type=float, help="the share of calls that meet the fault")
     parser.add_argument("--all", type=int, metavar="SCHEDULES", help="of each fault")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what came of --all, too")
-    parser.add_argument("--real", action="store_true", help="each fault of real parts")
+    parser.add_argument(
+        "--real", nargs="*", metavar="BEGINNING", help="faults of real parts; of all names so begun"
+    )
     given = parser.parse_args(arguments)
-    if given.real:
-        return _real()
+    if given.real is not None:
+        return _real(tuple(given.real or [""]))
     if given.all:
         return _all(given.all, given.json)
     if given.name is None:
@@ -47,8 +49,8 @@ def main(arguments: list[str]) -> int:
     return 0 if played.held else 1
 
 
-def _real() -> int:
-    found = really_played(list(REAL), "-v")
+def _real(beginnings: tuple[str, ...]) -> int:
+    found = really_played([name for name in REAL if name.startswith(beginnings)], "-v")
     table.write_real(found, date.today())
     broken = [name for name, seen in found.items() if not seen.held]
     print(f"{len(found) - len(broken)} of {len(found)} faults held; see {table.PAGE}")

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import dagster as dg
+import pytest
 import yaml
 
 from dagster_sparkscale import KubernetesCluster
+from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
+from dagster_sparkscale.lifecycle import reconcile
 from dev.kubernetes.granted import apply, kubeconfig
 from dev.kubernetes.running import Cluster
 from dev.toxiproxy.proxy import Link, Toxiproxy
@@ -49,9 +53,10 @@ def linked(kubernetes: Cluster, folder: Path, toxiproxy: Toxiproxy) -> Iterator[
         apply(kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml")
         config = yaml.safe_load(kubeconfig(kubernetes, space).read_text())
         [known] = config["clusters"]
-        server = known["cluster"]["server"].removeprefix("https://")
-        link = toxiproxy.link("api", server)
+        server = urlsplit(known["cluster"]["server"])
+        link = toxiproxy.link("api", f"{server.hostname}:{server.port or 443}")
         known["cluster"]["server"] = f"https://{link.address}"
+        known["cluster"]["tls-server-name"] = server.hostname
         path = folder / "kubeconfig"
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config))
@@ -61,6 +66,14 @@ def linked(kubernetes: Cluster, folder: Path, toxiproxy: Toxiproxy) -> Iterator[
 
 def play(linked: Linked, damage: Damage, folder: Path, record: Record) -> None:
     name = f"over_{damage.name.lower()}"
+    with pytest.MonkeyPatch.context() as patch:
+        # A start that nothing is heard of is not waited for as on a busy machine.
+        patch.setattr(reconcile, "START_WAIT", 30.0)
+        patch.setattr(spark_cluster, "ANNOUNCE_SECONDS", 30.0)
+        _play(linked, damage, name, folder, record)
+
+
+def _play(linked: Linked, damage: Damage, name: str, folder: Path, record: Record) -> None:
     with deployed(linked.cluster, stream(name, "rate.py"), folder) as d:
         with linked.link.damaged(damage.toxics(_ANSWERED)):
             said = f"the start: {_outcome(d.materialize())}"

@@ -49,7 +49,11 @@ _DAMAGES: dict[Damage, tuple[str, tuple[Toxic, ...]]] = {
         "all arrives, and every answer disappears",
         (Toxic("timeout", "downstream", {"timeout": 0}),),
     ),
-    Damage.RESET: ("every connection is reset", _both("reset_peer", timeout=0)),
+    # Towards who asks alone: an emulator of Kinesis ends of it.
+    Damage.RESET: (
+        "every connection is reset",
+        (Toxic("reset_peer", "downstream", {"timeout": 0}),),
+    ),
     Damage.DRIP: (
         "answers come byte after byte, ten a second",
         (
