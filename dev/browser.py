@@ -46,7 +46,9 @@ def find() -> Browser | None:
     """A Chromium or Chrome that starts."""
     on_path = [found for name in _NAMES if (found := shutil.which(name))]
     candidates = [Browser(program) for program in (*on_path, *_OF_MACOS)]
-    libraries = [str(path.parent) for path in UNPACKED.glob("usr/lib/*/libgtk-3.so.0")]
+    folders = [path.parent for path in UNPACKED.glob("usr/lib/*/libgtk-3.so.0")]
+    # PulseAudio's have a folder of their own, which only an installation would name.
+    libraries = [str(each) for path in folders for each in (path, path / "pulseaudio")]
     unpacked = str(UNPACKED / "usr/lib/chromium/chromium")
     candidates.append(Browser(unpacked, {"LD_LIBRARY_PATH": ":".join(libraries)}))
     return next((each for each in candidates if _starts(each)), None)
