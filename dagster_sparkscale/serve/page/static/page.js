@@ -106,7 +106,9 @@
       ],
       plugins: [marks],
       hooks: {
-        setLegend: (plot) => plot.root.querySelector(".u-legend").classList.toggle("rests", plot.cursor.idx == null),
+        setLegend: [
+          (plot) => plot.root.querySelector(".u-legend").classList.toggle("rests", plot.cursor.idx == null),
+        ],
       },
     };
   };
