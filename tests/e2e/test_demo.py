@@ -22,7 +22,7 @@ def test_all_streams_start_and_are_evaluated_and_scaled_by_tracked_runs(tmp_path
         output = demo.output()
         with_r = {line[1] for line in re.finditer(r"  (\w+) +R +\d", output)}
         scaled = re.search(r"rescale run \w{8}: \d+ -> \d+ executors, SUCCESS", output)
-        by_capacity = re.search(r"clicks .* scale to \d: .*executors for [\d,]+ records/s", output)
+        by_capacity = re.search(r"clicks .* scale to \d: .*executors for [\d.,]+ records/s", output)
         return with_r >= set(STREAMS) and scaled is not None and by_capacity is not None
 
     wait_for("R of all streams, and rescales", evaluated_and_scaled, 600, about=demo.output)

@@ -6,13 +6,14 @@ from datetime import date
 from pathlib import Path
 
 from tests.faults.kinds import FAULTS, Fault
-from tests.faults.real.catalog import REAL
+from tests.faults.real.catalog import REAL, RealFault
 from tests.faults.real.running import Seen
 from tests.faults.running import Tried
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 BEGIN, END = "<!-- written by `make faults` -->", "<!-- to here -->"
 BEGIN_REAL, END_REAL = "<!-- written by `make faults-real` -->", "<!-- up to here -->"
+_NOT_HELD = "**did not hold**"
 _ROW = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
 
 
@@ -69,27 +70,41 @@ def write(found: Mapping[str, Tried], on: date, page: Path = PAGE) -> None:
     _put(page, BEGIN, table(found, on), END)
 
 
-def real_table(found: Mapping[str, Seen], on: date) -> str:
-    """The table of the faults of real parts. One that was not played has no row."""
-    lines = [
-        "| fault | what is done | what must hold | what was seen | seconds to recover | again |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, seen in found.items():
-        fault, took = REAL[name], "" if seen.seconds is None else f"{seen.seconds:.0f}"
-        said = seen.text if seen.held else f"**did not hold**: {seen.text}"
-        lines.append(
-            f"| `{name}` | {fault.in_words} | {fault.holds} | {_plain(said)} | {took} | "
-            f"`make fault NAME={name}` |"
-        )
-    held = sum(1 for each in found.values() if each.held)
-    lines += ["", f"Played on {on:%d %B %Y}: {len(found)} faults, of which {held} held."]
-    return "\n".join(lines)
+def real_table(found: Mapping[str, Seen], on: date, before: str) -> str:
+    """The table of the faults of real parts. One that was never played has no row.
+
+    Args:
+        before: the table as it was: the rows of faults that were not played now stay.
+    """
+    rows = {name: line for line in before.splitlines() for name in _ROW.findall(line)}
+    rows |= {name: _real_row(REAL[name], seen) for name, seen in found.items()}
+    lines = [rows[name] for name in REAL if name in rows]
+    held = sum(1 for line in lines if _NOT_HELD not in line)
+    return "\n".join(
+        [
+            "| fault | what is done | what must hold | what was seen | seconds to recover | one of "
+            "them again |",
+            "|---|---|---|---|---|---|",
+            *lines,
+            "",
+            f"Last played on {on:%d %B %Y}: {len(lines)} faults, of which {held} held.",
+        ]
+    )
+
+
+def _real_row(fault: RealFault, seen: Seen) -> str:
+    took = "" if seen.seconds is None else f"{seen.seconds:.0f}"
+    said = seen.text if seen.held else f"{_NOT_HELD}: {seen.text}"
+    return (
+        f"| `{fault.name}` | {fault.in_words} | {fault.holds} | {_plain(said)} | {took} | "
+        f"`make fault NAME={fault.name}` |"
+    )
 
 
 def write_real(found: Mapping[str, Seen], on: date, page: Path = PAGE) -> None:
     """Put that table into its page, the text around which stays."""
-    _put(page, BEGIN_REAL, real_table(found, on), END_REAL)
+    before = page.read_text().partition(BEGIN_REAL)[2].partition(END_REAL)[0]
+    _put(page, BEGIN_REAL, real_table(found, on, before), END_REAL)
 
 
 def _put(page: Path, begin: str, content: str, end: str) -> None:

@@ -18,6 +18,8 @@ from tests.faults import manager, playing, processes, table
 from tests.faults.kinds import ANYTHING, FAULTS, PARTS, Mode
 from tests.faults.manager import PlayedAgent, PlayedDriver
 from tests.faults.playing import play
+from tests.faults.real.catalog import REAL
+from tests.faults.real.running import Seen
 from tests.faults.running import Tried, tried
 from tests.faults.wrapping import AGENT, CLUSTER, CONTRACTS, DRIVER, STORE
 
@@ -42,7 +44,8 @@ def test_a_rate_may_be_given():
 
 
 def test_the_page_has_a_row_for_each_fault():
-    assert table.rows(table.PAGE.read_text()) == list(FAULTS)
+    in_memory = table.PAGE.read_text().partition(table.END)[0]
+    assert table.rows(in_memory) == list(FAULTS)
 
 
 def test_what_a_row_says(tmp_path):
@@ -132,3 +135,25 @@ class TestSees:
         monkeypatch.setattr(manager, "_is_there", lambda kept, move: False)
         found = kinds_of_faults("agent-times-out-after", range(30))
         assert "done twice" in found
+
+
+def test_a_real_fault_that_is_played_again_has_its_row_replaced_and_others_stay(tmp_path):
+    page = tmp_path / "faults.md"
+    page.write_text(f"before\n{table.BEGIN_REAL}\n\n{table.END_REAL}\nafter\n")
+    first = {
+        "kafka-link-cut": Seen(True, "the same driver went on", 2.4),
+        "checkpoint-full": Seen(False, "AssertionError: <a|b>", None),
+    }
+    table.write_real(first, date(2026, 11, 26), page)
+    assert "2 faults, of which 1 held" in page.read_text()
+    assert "**did not hold**: AssertionError: (a/b)" in page.read_text()
+    table.write_real({"checkpoint-full": Seen(True, "well", 3.0)}, date(2026, 11, 27), page)
+    text = page.read_text()
+    assert "Last played on 27 November 2026: 2 faults, of which 2 held." in text
+    assert "the same driver went on | 2 | `make fault NAME=kafka-link-cut` |" in text
+    assert text.startswith("before\n") and text.endswith("\nafter\n")
+
+
+def test_every_row_of_the_page_is_of_a_fault_that_there_is():
+    begun = table.PAGE.read_text().partition(table.BEGIN_REAL)[2]
+    assert set(table.rows(begun)) <= set(REAL)

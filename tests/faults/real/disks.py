@@ -123,7 +123,13 @@ def _steered(d: Deployment) -> str:
     if result.success:
         return f"a rescale ended as {told(result)['ending']}"
     text = failure(result)
-    reasons = ("No space left on device", "Read-only file system", "is not running", "no answer")
+    reasons = (
+        "No space left on device",
+        "Read-only file system",
+        "is not running",
+        "no answer",
+        "the driver is ended",
+    )
     assert any(reason in text for reason in reasons), text
     return f"a rescale failed, and said: {next(reason for reason in reasons if reason in text)}"
 
