@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dagster_sparkscale import LocalCluster, RatioPolicy, RecoveryPolicy
+from dagster_sparkscale import LocalCluster, RatioPolicy
 from tests.e2e.deployment import Deployment, deployed, failure, paced_stream, told
-from tests.faults.real.watched import Record, recovers, restarts, ticked
+from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, recovers, restarts, ticked
 from tests.waiting import wait_for
 
 _BYTES, _INODES = 400_000_000, 20_000
@@ -97,7 +97,7 @@ def play(where: str, fault: str, folder: Path, conf: dict[str, object], record: 
             folder,
             checkpoint_location=str(at["checkpoint"]),
             autoscale=RatioPolicy(interval=10, min_executors=1, max_executors=3),
-            recovery=RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60),
+            recovery=RESTARTED_AT_ONCE,
         )
         try:
             with deployed(cluster, stream, home) as d:

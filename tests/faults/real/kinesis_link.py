@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale import LocalCluster, RatioPolicy, RecoveryPolicy, StructuredStream
+from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
 from dev import kinesis
 from dev.toxiproxy.proxy import Link, Toxiproxy
 from tests.e2e.deployment import deployed, told
 from tests.faults.real.links import Damage
-from tests.faults.real.watched import Record, lasts, recovers, restarts, ticked
+from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, lasts, recovers, restarts, ticked
 from tests.waiting import wait_for
 
 _PROGRAM = Path(__file__).parent / "programs" / "reading_kinesis.py"
@@ -50,7 +50,7 @@ def play(
         executor_memory="512m",
         checkpoint_location=str(folder / "checkpoint"),
         autoscale=RatioPolicy(interval=10, max_executors=2),
-        recovery=RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60),
+        recovery=RESTARTED_AT_ONCE,
     )
     with deployed(cluster, stream, folder) as d:
         told(d.materialize())

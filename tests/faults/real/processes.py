@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from dagster_sparkscale import LocalCluster, RatioPolicy, RecoveryPolicy
+from dagster_sparkscale import LocalCluster, RatioPolicy
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told
 from tests.e2e.soak_faults import VICTIMS, drivers, healthy
-from tests.faults.real.watched import Record, lasts, recovers, restarts, ticked
+from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, lasts, recovers, restarts, ticked
 from tests.waiting import wait_for
 
 LASTS = 75.0
@@ -35,7 +35,7 @@ def play(cluster: LocalCluster, folder: Path, who: str, record: Record) -> None:
         name,
         folder,
         autoscale=RatioPolicy(interval=10, min_executors=2, max_executors=3),
-        recovery=RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60),
+        recovery=RESTARTED_AT_ONCE,
     )
     with deployed(cluster, stream, folder) as d:
         told(d.materialize())

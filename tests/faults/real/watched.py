@@ -3,11 +3,15 @@
 import time
 from collections.abc import Callable
 
+from dagster_sparkscale import RecoveryPolicy
 from tests.e2e.deployment import Deployment
 from tests.waiting import wait_for
 
 Record = Callable[[str, object], None]
 """pytest's `record_property`: what is recorded becomes a row of docs/faults.md."""
+
+RESTARTED_AT_ONCE = RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60)
+"""However often a fault ends its driver, the stream is not given up."""
 
 
 def lasts(seconds: float, holds: Callable[[], object]) -> None:
