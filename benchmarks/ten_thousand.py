@@ -156,6 +156,14 @@ class _Driven(SteadyAgent):
             self._next += 10
 
 
+class _OneRequest(Handler):
+    """A connection of which one request is answered. The next comes a minute later, when any agent
+    would have closed it."""
+
+    def handle(self) -> None:
+        self.handle_one_request()
+
+
 class _AtOnePort(Server):
     """The servers of many agents, told apart by the address that a connection was made to."""
 
@@ -164,14 +172,18 @@ class _AtOnePort(Server):
     def __init__(self, by_address: Mapping[str, Agent]) -> None:
         super().__init__("0.0.0.0", 0, next(iter(by_address.values())), lambda *_: None)
         self._by_address = by_address
+        # A thread for each connection, as ten thousand hosts have it, would hold the others up.
+        self._threads = ThreadPoolExecutor(4)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._threads.submit(self.process_request_thread, request, client_address)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         own = copy.copy(self)
         own.agent = self._by_address[request.getsockname()[0]]
-        self.door.gone(request)
         own.door = Door(MAX_STRANGERS, known=MAX_CONNECTIONS)  # as many as an agent may have
         own.door.came(request)
-        Handler(request, client_address, own)
+        _OneRequest(request, client_address, own)
 
 
 def main(count: int) -> None:

@@ -259,7 +259,8 @@ class Handler(BaseHTTPRequestHandler):
     def _write(self, code: int, content: bytes, kind: str) -> None:
         try:
             self.connection.settimeout(REQUEST_WITHIN)
-            self.send_response(code)
+            # Nobody reads what `send_response` adds, and a tick has a thousand heads to parse.
+            self.send_response_only(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             if self.close_connection:

@@ -9,7 +9,8 @@ limit together.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
@@ -20,16 +21,23 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.watch.coverage import to_ask_for
 from dagster_sparkscale.watch.sighting import Sighting, ask, find
 
-AT_ONCE = 3
-"""Threads to begin with: enough to keep the interpreter busy while agents think."""
 THREADS = 64
 """Threads of a tick at most, for agents that are slow or silent: a thousand silent ones are asked
 in four ticks."""
 HANGING = 128
 """Threads at most, those included whose looks still hang from earlier ticks."""
 PATIENCE = 0.02
-"""Seconds without an answer before one more thread joins in. An agent answers within one or two
-milliseconds."""
+"""Seconds after which one more thread joins in, where the process waits."""
+SMOOTHING = 0.1
+"""Weight of the last of such times in how busy the process is: five of them make an idle one."""
+BUSY_PATIENCE = 0.5
+"""Seconds without an answer after which one joins in though the process is busy."""
+IDLE = 0.6
+"""Processors that a process uses at most which waits for agents. One that is busy, as with the
+ticks of other sensors, is only held up by more threads, for they take turns: ten thousand streams
+took half as long again with hundreds of threads."""
+TURN = 0.1
+"""Seconds for which a thread waits at most until another has found its driver."""
 FINDING = 0.5
 """Part of the time for finding drivers alone; then agents are asked first."""
 SLOW = 1.0
@@ -89,6 +97,10 @@ class Collector:
             return {name: Sighting(name, error=why) for name in declared}
         seen = snapshot
 
+        def find_one(stream: Stream) -> Sighting:
+            with _FINDING.turn():
+                return find(seen, stream.name)
+
         def ask_one(stream: Stream, found: Sighting) -> Sighting:
             before = elapsed.get(stream.name) if elapsed else None
             if before is not None:
@@ -101,7 +113,7 @@ class Collector:
         most = min(THREADS, HANGING - len(hanging))
         slow: set[str] = set()
         found, drivers = _Looks(
-            lambda stream: self._timed(stream, slow, lambda: find(seen, stream.name)),
+            lambda stream: self._timed(stream, slow, lambda: find_one(stream)),
             lambda stream, found: self._timed(stream, slow, lambda: ask_one(stream, found), True),
             *(waiting, began, began + deadline),
         ).found_by(most)
@@ -167,19 +179,17 @@ class _Looks:
         Args:
             most: threads at most.
         """
-        threads, answered = 0, -1
+        threads, pace = 0, _Pace()
         while most > 0 and len(self._found) < self._count:
             left = self._until - time.monotonic()
             if left <= 0:
                 break
-            waited_in_vain, all_taken = self._done == answered, self._is_taken
-            if (threads < AT_ONCE or waited_in_vain) and threads < most and not all_taken:
+            another = threads == 0 or pace.is_slow(self._done)
+            if another and threads < most and not self._is_taken:
                 # A daemon: a look that hangs must not keep the code server from ending.
                 threading.Thread(target=self._work, name="sparkscale-look", daemon=True).start()
                 threads += 1
-            answered = self._done
-            if threads >= min(AT_ONCE, most) or self._is_taken:
-                self._finished.wait(min(PATIENCE, left))
+            self._finished.wait(min(PATIENCE, left))
         return dict(self._found), dict(self._drivers)
 
     @property
@@ -226,6 +236,56 @@ class _Looks:
         self._found[sighting.stream] = sighting
         if len(self._found) == self._count:
             self._finished.set()
+
+
+class _OneAtATime:
+    """Has the threads of all sensors of this process find drivers one after the other. That takes
+    many short calls of the system, after each of which a thread waits for the interpreter: ten at
+    once take four times as long. Who hangs is waited for once, for `TURN` seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        lock = self._lock
+        if not lock.acquire(timeout=TURN):
+            lock = self._lock = threading.Lock()
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+_FINDING = _OneAtATime()
+
+
+class _Pace:
+    """Whether looks wait for those who answer, and not for the interpreter."""
+
+    def __init__(self) -> None:
+        self._at, self._used = time.monotonic(), time.process_time()
+        self._load = 1.0
+        """Processors that the process has used of late, on average."""
+        self._done, self._done_at = 0, self._at
+
+    def is_slow(self, done: int) -> bool:
+        """Whether one more thread is of use, by what has happened since this was last asked.
+
+        Args:
+            done: how many steps have come to their end.
+        """
+        now, used = time.monotonic(), time.process_time()
+        load = (used - self._used) / max(now - self._at, 1e-6)
+        self._load += SMOOTHING * (load - self._load)
+        self._at, self._used = now, used
+        if done != self._done:
+            self._done, self._done_at = done, now
+        stands_still = now - self._done_at >= BUSY_PATIENCE
+        if stands_still:
+            self._done_at = now
+        return self._load < IDLE or stands_still
 
 
 def _half_seen(name: str, found: Sighting | None, late: str) -> Sighting:

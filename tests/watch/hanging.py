@@ -36,7 +36,8 @@ def hanging(world: World, stream: str, others: set[str], seconds: float) -> Iter
     world.on_find = find
     with pytest.MonkeyPatch.context() as patch:
         module = sys.modules[Collector.__module__]
-        patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        stands = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 0.0)
+        patch.setattr(module, "time", stands)
         try:
             yield
         finally:

@@ -229,9 +229,12 @@ class TestTurns:
     def ticks(self, monkeypatch):
         """Names looked at in each of so many ticks, the silent streams declared first."""
         module, clock = sys.modules[Collector.__module__], SimpleNamespace(now=0.0)
-        monkeypatch.setattr(module, "AT_ONCE", 1)
         monkeypatch.setattr(module, "THREADS", 1)
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        monkeypatch.setattr(
+            module,
+            "time",
+            SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.now),
+        )
 
         def run(count: int, silent: int, healthy: int) -> list[set[str]]:
             world, collector, looked = World(), Collector(), []

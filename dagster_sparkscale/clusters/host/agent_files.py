@@ -7,6 +7,7 @@ from dagster_sparkscale.clusters.agents import credentials
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
+from dagster_sparkscale.clusters.host.supervisor import bytes_of
 from dagster_sparkscale.driver.metrics.token import read_token
 
 
@@ -66,11 +67,11 @@ def text_in(content: Mapping[str, object], name: str) -> str | None:
 def _certificate_in(files: SubmissionFolder) -> str | None:
     try:
         with explained("read", files.certificate):
-            content = files.certificate.read_bytes()
+            found = bytes_of(files.certificate)
     except FileNotFoundError:
         return None
     try:
-        certificate = content.decode("ascii")
+        certificate = found.decode("ascii")
         ssl.PEM_cert_to_DER_cert(certificate)
     except ValueError:
         raise ClusterError(

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
-from dagster_sparkscale.clusters.host.supervisor import numbers_in
+from dagster_sparkscale.clusters.host.supervisor import bytes_of, numbers_in
 from dagster_sparkscale.clusters.records.store import Conflict, Record
 from dagster_sparkscale.observe.end_report import (
     LineageEnd,
@@ -204,7 +204,7 @@ class SubmissionFolder:
         """
         try:
             with explained("read", self.token):
-                return self.token.read_text().strip()
+                return bytes_of(self.token).decode().strip()
         except FileNotFoundError:
             raise ClusterError(
                 f"{self.token}: missing; without it the driver can only be stopped, not asked"
@@ -355,7 +355,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def _read(path: Path) -> bytes | None:
     try:
         with explained("read", path):
-            return path.read_bytes()
+            return bytes_of(path)
     except FileNotFoundError:
         return None
 

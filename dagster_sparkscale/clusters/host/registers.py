@@ -17,7 +17,7 @@ import secrets
 from pathlib import Path
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host.supervisor import numbers_in, sync_folder
+from dagster_sparkscale.clusters.host.supervisor import bytes_of, numbers_in, sync_folder
 from dagster_sparkscale.clusters.records.store import Conflict
 
 KEPT = 8
@@ -48,7 +48,7 @@ class Register:
         while (path := self.newest()) is not None:
             # Gone between the two looks: KEPT newer ones are there.
             with contextlib.suppress(FileNotFoundError):
-                return path, path.read_bytes()
+                return path, bytes_of(path)
         return None
 
     def swap(self, revision: int, text: bytes) -> None:

@@ -58,7 +58,7 @@ def birth(pid: int) -> str | None:
     """
     if _LINUX:
         try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
+            stat = bytes_of(f"/proc/{pid}/stat")
         except (FileNotFoundError, ProcessLookupError):
             return None
         # The command name is in parentheses and may hold anything, spaces and parentheses too.
@@ -100,6 +100,23 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def bytes_of(path: str | os.PathLike[str]) -> bytes:
+    """What is in a small file. `Path.read_bytes` makes twice as many system calls, and after each
+    a thread waits for the interpreter: a tick looks at thousands of streams, at six files of each.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        text = b""
+        while part := os.read(handle, 65536):
+            text += part
+        return text
+    finally:
+        os.close(handle)
 
 
 def numbers_in(folder: Path) -> list[int]:
