@@ -21,7 +21,10 @@ class DaemonCall(threading.Thread, Generic[T]):
         super().__init__(name=name, daemon=True)
         self._act = act
         self._came: list[T | Exception] = []
-        self.start()
+        try:
+            self.start()
+        except RuntimeError as error:  # the container has no thread left
+            self._came.append(NoAnswer(f"it could not be asked for: {error}"))
 
     def run(self) -> None:
         try:
@@ -31,7 +34,8 @@ class DaemonCall(threading.Thread, Generic[T]):
 
     def within(self, seconds: float) -> T | Exception:
         """The result of the call, or the error that explains why there is none after `seconds`."""
-        self.join(max(0.0, seconds))
+        if not self._came:
+            self.join(max(0.0, seconds))
         return self._came[0] if self._came else NoAnswer(f"no answer within {seconds:g} s")
 
 

@@ -1,5 +1,6 @@
 """Finds operations in flight: those whose runs wait or are carried out."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ it follows what it has asked for, such as executors. Its process may have died."
 ASKING = 3.0
 """Seconds for asking who holds a stream: a state folder whose server is gone never answers, and a
 tick must end."""
+ASKING_IN_ALL = 5.0
+"""Seconds for asking that of all runs: each may be slow, after a rescale of hundreds of streams."""
 _CALLS = Calls()
 
 
@@ -63,6 +66,7 @@ def in_flight(
         )
     )
     found: dict[str, InFlight] = {}
+    until = time.monotonic() + ASKING_IN_ALL
     for record in records:
         run = record.dagster_run
         stream = run.tags.get(STREAM_TAG)
@@ -70,7 +74,7 @@ def in_flight(
             continue
         if stream is None or (stream in found and found[stream].bars_recovery):
             continue
-        bars = _in_flight(record, stream, cluster_key, cluster, now)
+        bars = _in_flight(record, stream, cluster_key, cluster, now, until)
         if bars is not None:
             operation = run.tags.get(OPERATION_TAG, "operation")
             found[stream] = InFlight(f"{operation} run {run.run_id[:8]}", bars)
@@ -78,9 +82,18 @@ def in_flight(
 
 
 def _in_flight(
-    record: dg.RunRecord, stream: str, cluster_key: str, cluster: ClusterManager, now: float
+    record: dg.RunRecord,
+    stream: str,
+    cluster_key: str,
+    cluster: ClusterManager,
+    now: float,
+    until: float,
 ) -> bool | None:
-    """Whether a run that is in flight bars recovery; None: it is not in flight."""
+    """Whether a run that is in flight bars recovery; None: it is not in flight.
+
+    Args:
+        until: when the store is not asked any more, by `time.monotonic()`.
+    """
     run, made = record.dagster_run, record.create_timestamp.timestamp()
     will_expire = EXPIRES_TAG in run.tags
     if run.status is dg.DagsterRunStatus.QUEUED:
@@ -94,7 +107,10 @@ def _in_flight(
     age = now - (record.start_time or made)
     if age < TAKES_LEASE:
         return True
-    held = _CALLS.within(cluster_key, lambda: is_held(cluster.store(), stream, now), ASKING)
+    patience = min(ASKING, until - time.monotonic())
+    if patience <= 0:
+        return True  # it may be held; and a tick must not wait for a thousand slow answers
+    held = _CALLS.within(cluster_key, lambda: is_held(cluster.store(), stream, now), patience)
     if isinstance(held, Exception) and not isinstance(held, ClusterError | NoAnswer):
         raise held
     if held:  # or that can't be told; nor could anything be done

@@ -103,7 +103,7 @@ class TestValidation:
         assert build_defs(streams, cluster)
 
     @pytest.mark.parametrize(
-        "key", ["", "a b", "a-b", "1a", "class", "_x", "größe", "io_manager", 5, None]
+        "key", ["", "a b", "a-b", "1a", "class", "_x", "größe", "io_manager", "shard_2", 5, None]
     )
     def test_a_key_that_no_resource_can_have(self, cluster, key):
         assert refusal([structured()], cluster, cluster_key=key).startswith(

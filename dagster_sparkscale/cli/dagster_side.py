@@ -40,6 +40,11 @@ writes one every 30. Of a single thread Dagster says so after half an hour only,
 LEAST_THREADS = 5
 """Threads for sensors where dagster.yaml does not say how many, on a machine with one processor."""
 _BY_MACHINE = f"{LEAST_THREADS} threads or more, by the processors of the daemon's machine"
+CODE_SERVER_WORKERS = ("DAGSTER_GRPC_MAX_WORKERS", "DAGSTER_CODE_SERVER_MAX_WORKERS")
+"""The environment variables that say how many calls a code server answers at a time; without them
+as many as its machine has processors, and four."""
+SPARE_WORKERS = 2
+"""How many of those answer what is asked beside the ticks, as whether the code server lives."""
 _IN_ORDER = [TickStatus.SKIPPED, TickStatus.SUCCESS]
 _SAMPLE = "see the sample dagster.yaml"
 _RUN_IT = (
@@ -293,6 +298,7 @@ def of_settings(instance: dg.DagsterInstance, autoscalers: int = 1) -> Iterator[
             "dequeue_interval_seconds: 1 in run_queue",
         )
     yield from _of_threads(_of(instance, "sensors"), autoscalers)
+    yield from _of_code_server(autoscalers)
     if "sensor" not in _of(instance, "retention"):
         yield _better(
             "retention",
@@ -339,6 +345,24 @@ def _of_threads(settings: Mapping[str, Any], autoscalers: int) -> Iterator[Condi
         stated = settings.get("num_workers") is not None
         text = f"num_workers is {threads}" if stated else f"num_workers is not set: {_BY_MACHINE}"
         yield _better("sensors", f"{text}, {waiting} other", right)
+
+
+def _of_code_server(autoscalers: int) -> Iterator[Condition]:
+    """Whether the code server may evaluate the autoscalers at the same time, by the environment of
+    this process."""
+    stated = [os.environ[name] for name in CODE_SERVER_WORKERS if name in os.environ]
+    workers = int(stated[0]) if stated and stated[0].isdigit() else LEAST_THREADS
+    if autoscalers > 1 and autoscalers + SPARE_WORKERS > workers:
+        name = CODE_SERVER_WORKERS[0]
+        how = f"{name} is {workers}" if stated else f"{name} is not set: {workers} or more"
+        yield Condition(
+            "code server",
+            f"{how}, and {autoscalers} autoscalers are to be evaluated at the same time: Dagster "
+            "drops the tick of one that has waited for 60 s",
+            f"{name}={autoscalers + SPARE_WORKERS} or more for `dagster api grpc`, "
+            f"{CODE_SERVER_WORKERS[1]} for `dagster code-server start`",
+            urgent=False,
+        )
 
 
 def _of(instance: dg.DagsterInstance, key: str) -> Any:

@@ -42,6 +42,11 @@ def check_cluster_key(value: Any) -> None:
         )
     if value == "io_manager":
         raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
+    if re.match(r"shard_\d{1,3}(_|$)", value):
+        raise DeclarationError(
+            f"cluster_key = {value!r}: its sensor would be called as one of the shards of another "
+            "cluster; begin it otherwise"
+        )
 
 
 def check_switch(name: str, value: Any) -> None:

@@ -117,7 +117,9 @@ def minute(
     measured: dict[str, Any] = {}
     for name in _MEASURED if seen is not None else ():
         value = getattr(seen, _IN_AN_EVALUATION.get(name, name))
-        measured[name] = _short(value) if float in _TYPES[name] else value
+        # One odd agent's quotient of two odd numbers must not spoil what is kept of all streams.
+        if not isinstance(value, float) or -_LARGEST < value < _LARGEST:
+            measured[name] = _short(value) if float in _TYPES[name] else value
     return Minute(int(at), state, epoch, decision=decision, reason=reason, **measured)
 
 

@@ -184,6 +184,14 @@ class Board:
         has gone to another."""
         return self._moved is not None
 
+    @property
+    def unsettled(self) -> Collection[str]:
+        """The streams that have come to a shard which has not `settled` yet. The one that they were
+        with keeps what it remembers: this process may end before."""
+        with self._lock:
+            declared = {stream.name for each in self._shards.values() for stream in each}
+            return declared & (self._moved or {}).keys()
+
     def settled(self, sensor: str) -> None:
         """Dagster has stored what a shard remembers of its streams, those included that have come
         to it."""

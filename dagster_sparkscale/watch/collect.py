@@ -9,8 +9,7 @@ limit together.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
@@ -19,6 +18,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.deadlines import Calls, NoAnswer
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.watch.coverage import to_ask_for
+from dagster_sparkscale.watch.one_by_one import FINDING
 from dagster_sparkscale.watch.sighting import Sighting, ask, find
 
 THREADS = 64
@@ -27,18 +27,17 @@ in four ticks."""
 HANGING = 128
 """Threads at most, those included whose looks still hang from earlier ticks."""
 PATIENCE = 0.02
-"""Seconds after which one more thread joins in, where the process waits."""
-SMOOTHING = 0.1
-"""Weight of the last of such times in how busy the process is: five of them make an idle one."""
-BUSY_PATIENCE = 0.5
-"""Seconds without an answer after which one joins in though the process is busy."""
+"""Seconds after which one more thread joins in, where the process waits for agents."""
 IDLE = 0.6
-"""Processors that a process uses at most which waits for agents. One that is busy, as with the
-ticks of other sensors, is only held up by more threads, for they take turns: ten thousand streams
-took half as long again with hundreds of threads."""
-TURN = 0.1
-"""Seconds for which a thread waits at most until another has found its driver."""
-FINDING = 0.5
+"""Processors that a process uses at most which waits. One that is busy, as with the ticks of other
+sensors, is only held up by more threads, for they take turns: of ten thousand streams, ten sensors
+then saw half."""
+SMOOTHING = 0.1
+"""Weight of the latest `PATIENCE` in how busy the process is."""
+BEHIND = 0.5
+"""Seconds after which there are twice as many threads, however busy the process is, where not all
+streams would be seen in time."""
+FINDING_PART = 0.5
 """Part of the time for finding drivers alone; then agents are asked first."""
 SLOW = 1.0
 """Seconds after which a look was slow."""
@@ -98,7 +97,7 @@ class Collector:
         seen = snapshot
 
         def find_one(stream: Stream) -> Sighting:
-            with _FINDING.turn():
+            with FINDING.turn():
                 return find(seen, stream.name)
 
         def ask_one(stream: Stream, found: Sighting) -> Sighting:
@@ -163,7 +162,7 @@ class _Looks:
     ) -> None:
         self._find_one, self._ask_one = find_one, ask_one
         self._count, self._until = len(streams), until
-        self._asking = began + FINDING * (until - began)
+        self._asking = began + FINDING_PART * (until - began)
         self._to_find: SimpleQueue[Stream] = SimpleQueue()
         for stream in streams:
             self._to_find.put(stream)
@@ -179,15 +178,21 @@ class _Looks:
         Args:
             most: threads at most.
         """
-        threads, pace = 0, _Pace()
+        threads, pace = 0, _Pace(2 * self._count)
         while most > 0 and len(self._found) < self._count:
             left = self._until - time.monotonic()
             if left <= 0:
                 break
-            another = threads == 0 or pace.is_slow(self._done)
-            if another and threads < most and not self._is_taken:
+            for _ in range(1 if threads == 0 else pace.more(threads, self._done, left)):
+                if threads >= most or self._is_taken:
+                    break
                 # A daemon: a look that hangs must not keep the code server from ending.
-                threading.Thread(target=self._work, name="sparkscale-look", daemon=True).start()
+                thread = threading.Thread(target=self._work, name="sparkscale-look", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the container has no more
+                    most = threads
+                    break
                 threads += 1
             self._finished.wait(min(PATIENCE, left))
         return dict(self._found), dict(self._drivers)
@@ -238,54 +243,38 @@ class _Looks:
             self._finished.set()
 
 
-class _OneAtATime:
-    """Has the threads of all sensors of this process find drivers one after the other. That takes
-    many short calls of the system, after each of which a thread waits for the interpreter: ten at
-    once take four times as long. Who hangs is waited for once, for `TURN` seconds."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        lock = self._lock
-        if not lock.acquire(timeout=TURN):
-            lock = self._lock = threading.Lock()
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
-
-
-_FINDING = _OneAtATime()
-
-
 class _Pace:
-    """Whether looks wait for those who answer, and not for the interpreter."""
+    """How many threads more are of use."""
 
-    def __init__(self) -> None:
-        self._at, self._used = time.monotonic(), time.process_time()
+    def __init__(self, steps: int) -> None:
+        """
+        Args:
+            steps: to be done in all.
+        """
+        self._steps = steps
+        self._at = self._marked_at = time.monotonic()
+        self._used, self._done = time.process_time(), 0
         self._load = 1.0
         """Processors that the process has used of late, on average."""
-        self._done, self._done_at = 0, self._at
 
-    def is_slow(self, done: int) -> bool:
-        """Whether one more thread is of use, by what has happened since this was last asked.
+    def more(self, threads: int, done: int, left: float) -> int:
+        """How many threads to add to `threads`.
 
         Args:
             done: how many steps have come to their end.
+            left: seconds.
         """
         now, used = time.monotonic(), time.process_time()
         load = (used - self._used) / max(now - self._at, 1e-6)
         self._load += SMOOTHING * (load - self._load)
         self._at, self._used = now, used
-        if done != self._done:
-            self._done, self._done_at = done, now
-        stands_still = now - self._done_at >= BUSY_PATIENCE
-        if stands_still:
-            self._done_at = now
-        return self._load < IDLE or stands_still
+        passed, behind = now - self._marked_at, False
+        if passed >= BEHIND:
+            behind = (self._steps - done) * passed > (done - self._done) * left
+            self._marked_at, self._done = now, done
+        if behind:
+            return threads
+        return 1 if self._load < IDLE else 0
 
 
 def _half_seen(name: str, found: Sighting | None, late: str) -> Sighting:

@@ -26,6 +26,10 @@ Cursor = dict[str, Any]
 """`streams`, a row each by name, and what the fleet remembers."""
 
 
+ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What is raised where JSON of another form is taken apart."""
+
+
 def room_for(streams: int) -> int:
     """Characters that the cursor of so many streams has at most."""
     return max(ROOM, A_STREAM * streams)
@@ -34,12 +38,17 @@ def room_for(streams: int) -> int:
 def whole(cursor: Cursor) -> str | None:
     """`cursor` as text; None: it is longer than it may be."""
     text = _text(cursor)
-    return text if len(text) <= room_for(len(cursor["streams"])) else None
+    return text if len(text) <= _room(cursor) else None
+
+
+def _room(cursor: Cursor) -> int:
+    # The first sensor remembers the problems of all the others' streams, too.
+    return room_for(max(len(cursor["streams"]), len(cursor["fleet"]["problems"])))
 
 
 def reduced(cursor: Cursor) -> str:
     """A cursor as text for which there is no room: `LEFT_OUT` in it says what it lacks."""
-    text, room = "", room_for(len(cursor["streams"]))
+    text, room = "", _room(cursor)
     for said, without in _LESS:
         less = without(cursor)
         if less == cursor:
@@ -62,7 +71,7 @@ def read(text: str) -> str:
             return zlib.decompress(b64decode(text, validate=True)).decode()
         found = json.loads(zlib.decompress(b85decode(text.removeprefix(_NOW))))
         return json.dumps(_in_rows(found))
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+    except (*ODD, zlib.error) as error:
         raise ValueError(f"it can't be read: {error}") from None
 
 
@@ -140,6 +149,7 @@ def _no_problems(cursor: Cursor) -> Cursor:
 _NEEDED = ("decided_at", "told", "shown", "epoch", "checks", "evaluated", "pending", "spilled_at")
 _OF_A_RUN = ("granted",)
 """What a run that is on its way may still take of a budget."""
+
 
 _LESS: Sequence[tuple[str, Callable[[Cursor], Cursor]]] = (
     ("texts that are only compared, for which marks stand", _each(_marked)),

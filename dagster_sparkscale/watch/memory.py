@@ -133,8 +133,7 @@ class Memory:
             read = _MEMORY.validate_json(cursors.read(cursor or ""), strict=True)
             for memory in read.streams.values():
                 memory.spilled = ()
-                if memory.pending:
-                    check(memory.pending)
+                memory.pending = _readable(memory.pending)
                 numbers, texts = _beside(memory).items(), _beside(memory.told).items()
                 memory.learned = {
                     key: n for key, n in numbers if isinstance(n, float) and math.isfinite(n)
@@ -171,6 +170,17 @@ class Memory:
             if name in keep
         }
         return {"streams": kept, "fleet": asdict(self.fleet), "spills": self.spills}
+
+
+def _readable(pending: dict[str, Any]) -> dict[str, Any]:
+    """The minutes of one stream, or none: what can't be read of one must not cost all others what
+    is remembered of them."""
+    try:
+        if pending:
+            check(pending)
+    except (ValueError, OverflowError):
+        return {}
+    return pending
 
 
 def _flat(one: StreamMemory | Reported, of_capabilities: str, *but: str) -> dict[str, Any]:

@@ -58,8 +58,11 @@ def remembered(memory: Memory, declared: Collection[str]) -> list[Orphan]:
     found = []
     for name, known in memory.streams.items():
         if name not in declared and _ORPHAN in known.checks:
-            epoch, state = known.checks[_ORPHAN].split()
-            driver = Driver(name, int(epoch), DriverState(state), 0.0)
+            try:
+                epoch, state = known.checks[_ORPHAN].split()
+                driver = Driver(name, int(epoch), DriverState(state), 0.0)
+            except ValueError:  # of another release
+                continue
             found.append(Orphan(driver, (name,), ours=False, fault=_NOT_YET))
     return found
 

@@ -13,7 +13,9 @@ from dagster import DagsterInstance
 STORING = 0.015
 """Seconds that an event takes where nothing is known yet: on SQLite and a free core 8 ms, and a
 check three times that."""
-LEAST = 0.005
+LEAST, MOST = 0.005, 1.0
+"""Seconds that an event is taken to need at least, and at most: a clock may have been set ahead
+between two of them."""
 ENOUGH = 20
 """Events between two, for them to say how fast it goes."""
 
@@ -47,7 +49,8 @@ class Pace:
         begun, ended = _stored_at(instance, first), _stored_at(instance, last)
         if begun is not None and ended is not None and ended >= begun:
             # What is fast for a moment need not stay so.
-            self.seconds = max(LEAST, self.seconds / 2, (ended - begun) / events)
+            took = max(self.seconds / 2, (ended - begun) / events)
+            self.seconds = min(max(LEAST, took), MOST)
 
 
 def _is_check(event: Event) -> bool:

@@ -14,9 +14,12 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import carried
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.many import joined, parted
+from dagster_sparkscale.quantities import counted
+from dagster_sparkscale.watch.cursor import ODD
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 
 KEPT = 4 * 3600.0
@@ -74,7 +77,9 @@ class Spills:
         told = (0.0 if known.is_set_back else known.told.at for known in waiting)
         since = min(told, default=now)
         # No event has older ones, and no tick looks for them for ever.
-        memory.spills = [at for at in memory.spills if at > max(since, now - KEPT)]
+        wanted = [at for at in memory.spills if at > since]
+        memory.spills = [at for at in wanted if at > now - KEPT]
+        old = len(wanted) - len(memory.spills)
         self._known = {at: packs for at, packs in self._known.items() if at in memory.spills}
         unknown = {at for at in memory.spills if at not in self._known}
         self._known |= _read_back(instance, fleet, owner, unknown)
@@ -82,9 +87,17 @@ class Spills:
         memory.spills = [at for at in memory.spills if at in self._known]
         for name, known in memory.streams.items():
             self._give_back(name, known, memory.spills)
-        if not lost:
-            return None
-        return f"minutes of {len(lost)} ticks are lost: the events of {fleet.path[-1]} are gone"
+        return (
+            "; ".join(
+                f"minutes of {counted(ticks, 'tick')} are lost: {why}"
+                for ticks, why in (
+                    (len(lost), f"the events of {fleet.path[-1]} are gone"),
+                    (old, f"they have waited for more than {span(KEPT)}"),
+                )
+                if ticks
+            )
+            or None
+        )
 
     def _give_back(self, name: str, known: StreamMemory, spills: Iterable[int]) -> None:
         if known.spilled_at:
@@ -111,7 +124,7 @@ def restored(text: str) -> tuple[str, int, Packs]:
         whole = json.loads(zlib.decompress(b64decode(text, validate=True)))
         packs = dict(zip(whole["names"], parted(whole["minutes"]), strict=True))
         return str(whole["of"]), int(whole["at"]), packs
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+    except (*ODD, zlib.error) as error:
         raise ValueError(f"{text[:40]!r}: must be compressed minutes: {error}") from None
 
 

@@ -27,6 +27,7 @@ from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
+from dagster_sparkscale.watch.one_by_one import TELLING
 from dagster_sparkscale.watch.orphans import remembered
 from dagster_sparkscale.watch.process import Watch
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
@@ -88,7 +89,8 @@ class Tick:
             )
         ]
         room = Room(self._seconds, runs=bool(requests), pace=self._watch.pace.seconds)
-        telling.tell(assessments, lambda: room.is_left(self._elapsed), room.take)
+        with TELLING.turn():
+            telling.tell(assessments, lambda: room.is_left(self._elapsed), room.take)
         telling.tell_of_fleet(orphans)
         if (unread := self._watch.reads.given_up) is not None:
             self._context.log.warning(unread)
@@ -97,9 +99,9 @@ class Tick:
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
             self._context.log.info("\n".join(lines))
+        board, remembered_streams = self._watch.shard.board, self._memory.streams.keys()
         keep = {*self._mine, *(orphan.driver.stream for orphan in orphans)}
-        if not self._watch.shard.board.has_moved:
-            keep |= self._memory.streams.keys()
+        keep |= remembered_streams & board.unsettled if board.has_moved else remembered_streams
         cursor = self._memory.dump(keep, telling.spill)
         self._watch.pace.told(telling.events)
         self._watch.cursor = cursor

@@ -214,6 +214,29 @@ class TestDagster:
         text = "sensors: num_workers is not set: 5 threads or more, by the processors of the"
         assert any(line.startswith(text) for line in lines(healthy.ask("doctor"), "better"))
 
+    @pytest.mark.parametrize(
+        ("workers", "told"),
+        [
+            (None, "DAGSTER_GRPC_MAX_WORKERS is not set: 5 or more"),
+            ("7", "DAGSTER_GRPC_MAX_WORKERS is 7"),
+            ("8", None),
+        ],
+    )
+    def test_a_code_server_that_evaluates_fewer_at_a_time(
+        self,
+        healthy: Terminal,
+        monkeypatch: pytest.MonkeyPatch,
+        workers: str | None,
+        told: str | None,
+    ) -> None:
+        if workers is not None:
+            monkeypatch.setenv("DAGSTER_GRPC_MAX_WORKERS", workers)
+        healthy.declare(more=", shards=6")
+        found = [line for line in lines(healthy.ask("doctor"), "better") if "code server" in line]
+        assert [line.startswith(f"code server: {told}, and 6") for line in found] == (
+            [] if told is None else [True]
+        )
+
     @pytest.mark.parametrize("workers", [None, 1, 3, 40])
     def test_as_many_threads_as_dagster_s_daemon_has(
         self, monkeypatch: pytest.MonkeyPatch, workers: int | None

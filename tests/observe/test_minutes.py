@@ -14,6 +14,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.minutes import (
     Minute,
     added,
+    check,
     merged,
     minute,
     pack,
@@ -270,6 +271,12 @@ class TestOfOneTick:
     def test_whole_numbers_are_stored_as_such(self):
         packed = pack([minute(NOON, "running", 2, replace(self.SEEN, ratio=1.0, lag=0.0))])
         assert json.dumps([packed["ratio"], packed["lag"]]) == "[1, 0]"
+
+    @pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e300])
+    def test_a_number_that_no_clock_of_today_can_make_is_not_measured(self, odd):
+        seen = minute(NOON, "running", 2, replace(self.SEEN, input_rate=odd))
+        assert seen.input_rate is None
+        check(pack([seen]))
 
     def test_what_was_not_measured_is_none(self):
         seen = minute(NOON, "running", 2, Evaluation(window=60.0))

@@ -1,102 +1,108 @@
-"""How many threads look at streams: more where those who answer are slow, none where the process is
-busy."""
+"""How many threads look at streams: more where those who answer are slow, no more where the process
+is busy, but for who would not be through in time."""
 
 import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dagster_sparkscale.watch.collect import BUSY_PATIENCE, PATIENCE, _OneAtATime, _Pace
+from dagster_sparkscale.watch.collect import BEHIND, PATIENCE, Collector, _Pace
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 from tests.waiting import HANGS
+
+STEPS = 1000
+More = Callable[..., int]
 
 
 @pytest.fixture
-def pace(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, int], bool]:
-    """Whether one more thread is of use after a moment in which so much of a processor was used and
-    so many steps were done."""
+def more(monkeypatch: pytest.MonkeyPatch) -> More:
+    """How many threads to add after a moment in which so much of a processor was used, and so many
+    of a thousand steps were done."""
     clock = SimpleNamespace(now=100.0, used=3.0, done=0)
     times = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.used)
     monkeypatch.setattr(sys.modules[_Pace.__module__], "time", times)
-    made = _Pace()
+    pace, began = _Pace(STEPS), clock.now
 
-    def after(load: float, steps: int = 0) -> bool:
+    def after(load: float, steps: int = 0, threads: int = 1) -> int:
         clock.now += PATIENCE
         clock.used += PATIENCE * load
         clock.done += steps
-        return made.is_slow(clock.done)
+        return pace.more(threads, clock.done, 20.0 - (clock.now - began))
 
     return after
 
 
-def test_a_process_that_waits_gets_more_threads(pace):
-    assert [pace(0.1, 1) for _ in range(10)].count(True) >= 5
+def test_a_process_that_waits_gets_one_after_the_other(more: More) -> None:
+    assert [more(0.1, 1) for _ in range(20)] == [0] * 5 + [1] * 15
 
 
-def test_a_busy_one_gets_none_while_it_gets_on(pace):
-    assert not any(pace(load, 1) for load in [1.0, 0.7, 1.9, 0.8] * 50)
+@pytest.mark.parametrize("loads", [[1.0, 0.7, 1.9, 0.8], [1.0] * 9 + [0.0]])
+def test_a_busy_one_gets_none_while_all_will_be_seen_in_time(
+    more: More, loads: list[float]
+) -> None:
+    assert not any(more(load, 2) for load in loads * 40)
 
 
-def test_one_moment_in_which_it_waits_makes_no_busy_process_idle(pace):
-    assert not any(pace(load, 1) for load in ([1.0] * 9 + [0.0]) * 5)
+def test_a_busy_one_that_will_not_be_through_gets_twice_as_many(more: More) -> None:
+    moments = round(BEHIND / PATIENCE) + 1
+    added = [more(1.0, number % 5 == 0, threads=3) for number in range(moments)]
+    assert sorted(added) == [0] * (moments - 1) + [3]
 
 
-def test_a_busy_one_that_gets_nothing_done_gets_one_now_and_then(pace):
-    moments = round(10 * BUSY_PATIENCE / PATIENCE)
-    assert 9 <= [pace(1.0) for _ in range(moments)].count(True) <= 10
+def test_nor_does_one_get_none_that_gets_nothing_done(more: More) -> None:
+    assert sum(more(1.0) for _ in range(round(2 / PATIENCE))) >= 3
 
 
-@given(st.lists(st.floats(0.65, 4.0), max_size=200))
-def test_no_load_above_the_bound_makes_it_idle(loads):
-    clock = SimpleNamespace(now=0.0, used=0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        times = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.used)
-        patch.setattr(sys.modules[_Pace.__module__], "time", times)
-        pace = _Pace()
-        for done, load in enumerate(loads, start=1):
-            clock.now += PATIENCE
-            clock.used += PATIENCE * load
-            assert not pace.is_slow(done)
+@pytest.fixture
+def busy() -> Any:
+    """Another thread of the process computes all the while."""
+    stop = threading.Event()
+
+    def compute() -> None:
+        while not stop.is_set():
+            sum(range(2000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    yield
+    stop.set()
+    thread.join(HANGS)
 
 
-class TestOneAtATime:
-    def test_one_has_the_turn_and_the_next_waits(self):
-        turns, held, order = _OneAtATime(), threading.Event(), []
+def test_beside_a_thread_that_computes_slow_agents_are_asked_many_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, busy: None
+) -> None:
+    """Not until so many are asked at once does any of them answer."""
+    world, streams = World(), [structured(f"s{number}") for number in range(30)]
+    for stream in streams:
+        world.run(stream)
+    together = threading.Barrier(6)
+    world.on_look = lambda kept: together.wait(HANGS) and None
+    found = Collector().collect(world.cluster, streams, deadline=HANGS)
+    assert [name for name, each in found.items() if each.error] == []
 
-        def second() -> None:
-            held.set()
-            with turns.turn():
-                order.append("second")
 
-        with turns.turn():
-            thread = threading.Thread(target=second)
-            thread.start()
-            assert held.wait(HANGS)
-            order.append("first")
-        thread.join(HANGS)
-        assert order == ["first", "second"]
+def test_where_the_container_has_no_thread_left_those_that_there_are_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, streams = World(), [structured(f"s{number}") for number in range(20)]
+    for stream in streams:
+        world.run(stream)
+    begun, start = [], threading.Thread.start
 
-    def test_who_hangs_is_waited_for_once(self):
-        turns, release, hangs = _OneAtATime(), threading.Event(), threading.Event()
+    def limited(thread: threading.Thread) -> None:
+        if thread.name.startswith("sparkscale-look"):
+            begun.append(thread)
+            if len(begun) > 1:
+                raise RuntimeError("can't start new thread")
+        start(thread)
 
-        def hang() -> None:
-            with turns.turn():
-                hangs.set()
-                release.wait(HANGS)
-
-        thread = threading.Thread(target=hang)
-        thread.start()
-        assert hangs.wait(HANGS)
-        first = turns._lock
-        for _ in range(3):
-            with turns.turn():
-                assert turns._lock is not first
-        assert first.locked()
-        then = turns._lock
-        release.set()
-        thread.join(HANGS)
-        with turns.turn():
-            assert turns._lock is then
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    world.on_look = lambda kept: threading.Event().wait(0.05) and None
+    found = Collector().collect(world.cluster, streams, deadline=HANGS)
+    assert len(begun) == 2
+    assert all(each.status for each in found.values())

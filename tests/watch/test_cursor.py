@@ -166,6 +166,14 @@ class TestItsLength:
         text = memory.dump(memory.streams, spill=lambda: pytest.fail("there is room"))
         assert Memory.load(text) == memory
 
+    def test_problems_of_streams_of_other_sensors_have_room_of_their_own(self):
+        memory = fleet(3000, problems=3000)
+        for name in list(memory.streams)[1000:]:
+            del memory.streams[name]
+        found = Memory.load(memory.dump(keep=memory.streams))
+        assert found.left_out == []
+        assert found.fleet.problems == memory.fleet.problems
+
     def test_more_streams_have_more_room(self):
         memory = fleet(3000)
         assert cursor.room_for(3000) == 3 * cursor.room_for(1000)

@@ -1,7 +1,7 @@
 import json
 import math
 import zlib
-from base64 import b64encode
+from base64 import b64encode, b85encode
 
 import pytest
 from hypothesis import given
@@ -102,6 +102,21 @@ BAD_STREAMS = [
 def test_a_cursor_that_cannot_be_used_is_a_new_beginning(text):
     for one in (text, written(text or "")):
         assert Memory.load(one).of("clicks") == StreamMemory()
+
+
+@pytest.mark.parametrize("number", ["Infinity", "1e200"])
+def test_minutes_of_one_stream_that_cannot_be_read_cost_no_other_anything(number):
+    minutes = f'{{"at": [1], "lag": {number}}}'
+    streams = f'{{"a": {{"decided_at": 5.0}}, "b": {{"pending": {minutes}}}}}'
+    memory = Memory.load(written(f'{{"streams": {streams}}}'))
+    assert memory.of("a").decided_at == 5.0
+    assert memory.of("b").pending == {}
+
+
+@pytest.mark.parametrize("inner", ['"abc"', "5", "null", '{"names": [], "streams": [1]}'])
+def test_a_cursor_of_todays_form_with_something_else_in_it_is_a_new_beginning(inner):
+    text = "2:" + b85encode(zlib.compress(inner.encode())).decode()
+    assert Memory.load(text) == Memory()
 
 
 json_values = st.recursive(

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.watch.pace import ENOUGH, LEAST, STORING, Pace
+from dagster_sparkscale.watch.pace import ENOUGH, LEAST, MOST, STORING, Pace
 
 
 def events(count: int, at: int = 0) -> list:
@@ -61,3 +61,13 @@ def test_a_clock_that_stands_still_makes_nothing_free(instance, clock):
         pace.measure(instance)
         assert pace.seconds >= before / 2
     assert pace.seconds == LEAST
+
+
+def test_a_clock_that_is_set_ahead_makes_nothing_as_slow_as_that(instance, clock):
+    pace, some = Pace(), events(30)
+    pace.told(some)
+    store(instance, clock, some[:30], 0.01)
+    clock[0] += 3600
+    store(instance, clock, some[30:], 0.01)
+    pace.measure(instance)
+    assert pace.seconds == MOST

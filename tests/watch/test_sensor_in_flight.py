@@ -57,6 +57,26 @@ class TestOperationsInFlight:
         assert deployed.instance.get_run_by_id(run.run_id).status == status
         return run
 
+    def test_nor_is_a_slow_answer_waited_for_a_hundred_times(self, deployed, monkeypatch, clock):
+        asked = []
+
+        def slowly(*_):
+            asked.append(time.sleep(0.05))
+            return False
+
+        monkeypatch.setattr(in_flight, "is_held", slowly)
+        monkeypatch.setattr(in_flight, "ASKING_IN_ALL", 0.2)
+        monkeypatch.setattr(in_flight, "_CALLS", Calls())
+        for number in range(20):
+            self.in_flight(deployed, stream=f"other_{number}")
+        clock[0] += 120
+        found = in_flight.in_flight(
+            deployed.instance, "spark_cluster", deployed.world.cluster, clock[0]
+        )
+        assert 1 <= len(asked) <= 4
+        assert len(found) == 20
+        assert all(each.bars_recovery for each in [*found.values()][len(asked) :])
+
     def test_who_holds_a_stream_is_not_waited_for_for_ever(self, deployed, monkeypatch, clock):
         """As on a state folder whose server is gone."""
         release, returned = threading.Event(), threading.Event()

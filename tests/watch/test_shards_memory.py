@@ -130,3 +130,26 @@ def test_once_it_is_stored_what_another_remembered_is_forgotten(
     for name in made.evaluates(other):
         known = Memory.load(cursors[other]).of(name)
         assert known.told.at == clock[0] and not known.minutes
+
+
+def test_where_the_process_ends_before_the_other_sensor_ticked_nothing_is_forgotten(
+    cursors: dict[str, str | None], clock: list[float]
+) -> None:
+    made = running(12, 1, cursors=cursors)
+    for _ in range(5):
+        made.tick("autoscaler")
+        clock[0] += 60
+    before = minutes(made)
+    made = reloaded(made, 2)
+    made.tick("autoscaler")  # the other one is switched off
+    clock[0] += 60
+    made = reloaded(made, 2)
+    for _ in range(3):  # the second tick of each finds that its first one was stored
+        for name in made.names:
+            made.tick(name)
+        clock[0] += 60
+    after = minutes(made)
+    assert {name: before[name] - after[name] for name in before} == {n: set() for n in before}
+    (first, other) = made.names
+    kept = Memory.load(cursors[first]).streams.keys() & Memory.load(cursors[other]).streams.keys()
+    assert kept == set()

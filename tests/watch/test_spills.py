@@ -1,5 +1,8 @@
 """Minutes for which the cursor has no room."""
 
+import zlib
+from base64 import b64encode
+
 import dagster as dg
 import pytest
 from hypothesis import given
@@ -168,3 +171,30 @@ class TestWhereTheyCannotBeReadBack:
         assert "minutes of 2 ticks are lost: the events of fleet are gone" in tick.data.skip_message
         clock[0] += 600
         assert full.tick().told()
+
+
+def test_minutes_that_have_waited_for_too_long_are_said_to_be_lost(full, clock, monkeypatch):
+    full.passing(2, clock)
+    with monkeypatch.context() as patch:
+        patch.setattr(turns.Room, "is_left", lambda *_: False)
+        full.passing(3, clock)
+    clock[0] += spills.KEPT + 3600
+    said = full.tick().data.skip_message
+    assert "minutes of 4 ticks are lost: they have waited for more than 4 h" in said
+
+
+def packed(text: str) -> str:
+    return b64encode(zlib.compress(text.encode())).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"of":"o","at":Infinity,"names":[],"minutes":{"at":[]}}',
+        "[" * 100_000,
+        '{"of":"o","at":1,"names":["a"],"minutes":[]}',
+    ],
+)
+def test_minutes_of_an_odd_form_are_refused_as_any_others(text):
+    with pytest.raises(ValueError, match="must be compressed minutes"):
+        restored(packed(text))

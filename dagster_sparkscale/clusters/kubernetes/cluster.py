@@ -133,7 +133,8 @@ class KubernetesCluster(SparkCluster):
         "as when its node is drained.",
     )
 
-    FOLLOW: ClassVar[float] = 5.0
+    FOLLOW: ClassVar[float] = 6.0
+    """Three calls each where a pod waits: no more than one in two seconds."""
     CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
     _snapshot: Snapshot | None = PrivateAttr(default=None)
