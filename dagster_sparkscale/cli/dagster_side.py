@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from dagster_sparkscale.names import is_autoscaler
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.watch.fleet.events import fleet_key
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
+from dagster_sparkscale.watch.shards import spread
 from dagster_sparkscale.watch.spills import Spills
 
 LATE = 300.0
@@ -113,9 +115,11 @@ def _of_sensor(
     )
     by_code = state is None or state.status is InstigatorStatus.DECLARED_IN_CODE
     if not (declared_on if by_code else state is not None and state.is_running):
+        its, of = len(_evaluated_by(deployed, name)), len(deployed.streams.by_name)
+        which = "nothing is" if its == of else f"{its} of {of} streams are not"
         return Condition(
             name,
-            "switched off: nothing is watched, scaled or restarted",
+            f"switched off: {which} watched, scaled or restarted",
             f"switch it on in the UI, or `dagster sensor start {name}`",
         )
     if state is None:
@@ -250,17 +254,35 @@ def of_daemon(
     return Condition("daemon", f"alive, last heard {span(quiet)} ago")
 
 
-def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Condition | None:
-    """Why nobody watches the streams of a cluster; None: its autoscaler ticks.
+@dataclass(frozen=True)
+class Unwatched:
+    """Streams of a cluster that nobody watches."""
+
+    streams: frozenset[str]
+    why: Condition
+
+
+def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Unwatched | None:
+    """The streams of a cluster that nobody watches; None: all its autoscalers tick.
 
     Args:
         now: seconds since the epoch.
     """
     daemon = of_daemon(instance, now, of=["SENSOR"])
     if daemon.wrong:
-        return daemon
-    sensors = of_sensors(instance, deployed, now, at_once=False)
-    return next((each for each in sensors if each.wrong), None)
+        return Unwatched(frozenset(deployed.streams.by_name), daemon)
+    wrong = [each for each in of_sensors(instance, deployed, now, at_once=False) if each.wrong]
+    if not wrong:
+        return None
+    parts = [_evaluated_by(deployed, each.subject) for each in wrong]
+    return Unwatched(frozenset().union(*parts), wrong[0])
+
+
+def _evaluated_by(deployed: Deployed, sensor: str) -> list[str]:
+    """The streams that one of a cluster's autoscalers evaluates."""
+    streams = deployed.streams
+    parts = spread(streams.by_name, streams.shards)
+    return parts[streams.autoscalers.index(sensor)]
 
 
 def of_storage(instance: dg.DagsterInstance) -> Iterator[Condition]:
@@ -348,16 +370,18 @@ def _of_threads(settings: Mapping[str, Any], autoscalers: int) -> Iterator[Condi
 
 
 def _of_code_server(autoscalers: int) -> Iterator[Condition]:
-    """Whether the code server may evaluate the autoscalers at the same time, by the environment of
-    this process."""
+    """Whether the code server may evaluate the autoscalers at the same time. Its environment can't
+    be seen from here: this process' own is taken for the same."""
     stated = [os.environ[name] for name in CODE_SERVER_WORKERS if name in os.environ]
     workers = int(stated[0]) if stated and stated[0].isdigit() else LEAST_THREADS
     if autoscalers > 1 and autoscalers + SPARE_WORKERS > workers:
         name = CODE_SERVER_WORKERS[0]
-        how = f"{name} is {workers}" if stated else f"{name} is not set: {workers} or more"
+        how = f"{name} is {workers}" if stated else f"{name} is not set"
+        if not stated:
+            how += f" in this shell, so that it answers {workers} calls at a time or more"
         yield Condition(
             "code server",
-            f"{how}, and {autoscalers} autoscalers are to be evaluated at the same time: Dagster "
+            f"{how}; {autoscalers} autoscalers are to be evaluated at the same time, and Dagster "
             "drops the tick of one that has waited for 60 s",
             f"{name}={autoscalers + SPARE_WORKERS} or more for `dagster api grpc`, "
             f"{CODE_SERVER_WORKERS[1]} for `dagster code-server start`",

@@ -318,7 +318,7 @@ def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
     if not isinstance(origin, ManagedGrpcPythonEnvCodeLocationOrigin):
         raise click.ClickException(
             f"code location {name!r} runs as a server of its own: call this where its code is, and "
-            "name that by -f or -m"
+            f"give it by -w another workspace file, with `python_file` and `location_name: {name}`"
         )
     pointer = origin.loadable_target_origin
     if pointer.executable_path not in (None, sys.executable):

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from dagster_sparkscale.capabilities import CAPABILITIES
-from dagster_sparkscale.cli.dagster_side import unwatched
+from dagster_sparkscale.cli.dagster_side import Unwatched, unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
@@ -62,10 +62,16 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             rows = []
             for each in clusters:
                 found = each.look()
-                of_all = {"cluster": each.deployed.owner, "unwatched": found.unwatched}
-                verdicts = map(verdict, found.rows)
-                dicts = zip(verdicts, as_dicts(found.rows), strict=True)
-                rows += [{**of_all, "health": health, **row} for health, row in dicts]
+                for row, values in zip(found.rows, as_dicts(found.rows), strict=True):
+                    why = found.unwatched if row.stream in found.nobodys else None
+                    rows.append(
+                        {
+                            "cluster": each.deployed.owner,
+                            "unwatched": why,
+                            "health": verdict(row),
+                            **values,
+                        }
+                    )
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()
@@ -90,7 +96,10 @@ class _Look:
 
     rows: Sequence[Row]
     unwatched: str | None
-    """Why nobody watches its streams, and what to do; None: somebody does, or it is not known."""
+    """Why nobody watches some of its streams, and what to do; None: somebody does, or it is not
+    known."""
+    nobodys: frozenset[str]
+    """The streams that nobody watches."""
     unknown: str | None
     """Why that is not known."""
     no_room: Sequence[tuple[str, str]]
@@ -111,9 +120,9 @@ class _Watched:
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
         busy: Mapping[str, InFlight] = {}
         learned: Mapping[str, Learner] = {}
-        unwatched = unknown = None
+        lonely = unknown = None
         try:
-            busy, unwatched, learned = _of_dagster(self.deployed, self.cluster, now)
+            busy, lonely, learned = _of_dagster(self.deployed, self.cluster, now)
         except click.ClickException as error:
             unknown = error.message
         except Exception as error:  # of whatever database it has: the table goes on
@@ -135,7 +144,11 @@ class _Watched:
         rows += [orphan_row(each, now=now) for each in found]
         capacity = self.cluster.capacity() if waiting(streams, sightings) else None
         no_room = list(without_room(capacity, streams, sightings))
-        return _Look(worst_first(rows), unwatched, unknown, no_room)
+        why, nobodys = None, frozenset[str]()
+        if lonely is not None:
+            cause, nobodys = lonely.why, lonely.streams
+            why = f"{cause.subject}: {cause.text}; {cause.cure}"
+        return _Look(worst_first(rows), why, nobodys, unknown, no_room)
 
 
 @contextmanager
@@ -146,16 +159,16 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
 
 def _of_dagster(
     deployed: Deployed, cluster: ClusterManager, now: float
-) -> tuple[Mapping[str, InFlight], str | None, Mapping[str, Learner]]:
-    """The operations in flight, by stream; why nobody watches, with what to do; and what policies
-    have learned, by stream. Refuses to guess where no Dagster would know."""
+) -> tuple[Mapping[str, InFlight], Unwatched | None, Mapping[str, Learner]]:
+    """The operations in flight, by stream; which streams nobody watches; and what policies have
+    learned, by stream. Refuses to guess where no Dagster would know."""
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
         busy = in_flight(instance, deployed.streams.cluster_key, cluster, now)
-        why = unwatched(instance, deployed, now)
+        lonely = unwatched(instance, deployed, now)
         learned = learned_so_far(instance, deployed.streams, now, READING)
-    return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}", learned
+    return busy, lonely, learned
 
 
 def _page(clusters: Sequence[_Watched], console: Console) -> Group:
@@ -171,7 +184,9 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
         parts += [Text(f"{name}: {why}", style="yellow") for name, why in found.no_room]
         if found.unwatched is not None:
             # Of another Dagster, or by another name of the code location, somebody may.
-            text = f"By this DAGSTER_HOME nobody watches these streams. {found.unwatched}"
+            of = len(each.deployed.streams.by_name)
+            which = "" if len(found.nobodys) == of else f"{len(found.nobodys)} of "
+            text = f"By this DAGSTER_HOME nobody watches {which}these streams. {found.unwatched}"
             parts.append(Text(text, style="red"))
         elif found.unknown is not None:
             parts.append(Text(f"Whether anybody watches them is not known: {found.unknown}"))

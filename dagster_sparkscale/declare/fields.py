@@ -44,8 +44,8 @@ def check_cluster_key(value: Any) -> None:
         raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
     if re.match(r"shard_\d{1,3}(_|$)", value):
         raise DeclarationError(
-            f"cluster_key = {value!r}: its sensor would be called as one of the shards of another "
-            "cluster; begin it otherwise"
+            f"cluster_key = {value!r}: its sensor would be called autoscaler_{value}, as a shard "
+            "of another cluster is; choose a key that does not begin with shard_ and a number"
         )
 
 

@@ -5,7 +5,7 @@ was stored. So the next tick reads two of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -26,10 +26,19 @@ Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 class Pace:
     """What the process of a sensor knows of it."""
 
-    seconds: float = STORING
+    sensors: int = 1
+    """How many sensors' events are stored at the same time: they share the database."""
+    seconds: float = field(init=False)
     """Seconds that an event takes."""
     _between: tuple[Event, Event, int] | None = None
     """Two events of the last tick, and how many were stored from the one to the other."""
+
+    def __post_init__(self) -> None:
+        self.seconds = self._usual
+
+    @property
+    def _usual(self) -> float:
+        return STORING * self.sensors
 
     def told(self, events: Sequence[Event]) -> None:
         """Remember what Dagster is to store."""
@@ -43,7 +52,7 @@ class Pace:
         between, self._between = self._between, None
         if between is None:
             # What was slow once, is not so for ever.
-            self.seconds = (self.seconds + STORING) / 2
+            self.seconds = (self.seconds + self._usual) / 2
             return
         first, last, events = between
         begun, ended = _stored_at(instance, first), _stored_at(instance, last)

@@ -40,7 +40,7 @@ class Watch:
     operated: RecentOperations = field(init=False)
     learners: Learners = field(default_factory=Learners)
     spills: Spills = field(default_factory=Spills)
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace = field(init=False)
     reads: Reads = field(default_factory=Reads)
     rows: dict[str, Row] = field(default_factory=dict)
     """Each stream as it was last seen, by name."""
@@ -52,6 +52,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.collector = Collector(partial(self.shard.board.snapshot, self.shard.sensor))
+        self.pace = Pace(self.streams.shards)
         self.operated = RecentOperations(self.streams.cluster_key)
 
     @contextmanager

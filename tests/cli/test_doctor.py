@@ -217,8 +217,11 @@ class TestDagster:
     @pytest.mark.parametrize(
         ("workers", "told"),
         [
-            (None, "DAGSTER_GRPC_MAX_WORKERS is not set: 5 or more"),
-            ("7", "DAGSTER_GRPC_MAX_WORKERS is 7"),
+            (
+                None,
+                "DAGSTER_GRPC_MAX_WORKERS is not set in this shell, so that it answers 5 calls",
+            ),
+            ("7", "DAGSTER_GRPC_MAX_WORKERS is 7; 6 autoscalers are"),
             ("8", None),
         ],
     )
@@ -233,7 +236,7 @@ class TestDagster:
             monkeypatch.setenv("DAGSTER_GRPC_MAX_WORKERS", workers)
         healthy.declare(more=", shards=6")
         found = [line for line in lines(healthy.ask("doctor"), "better") if "code server" in line]
-        assert [line.startswith(f"code server: {told}, and 6") for line in found] == (
+        assert [line.startswith(f"code server: {told}") for line in found] == (
             [] if told is None else [True]
         )
 

@@ -12,6 +12,7 @@ from dagster._core.scheduler.instigation import InstigatorStatus
 from dagster_sparkscale.cli import status as status_module
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
 from dagster_sparkscale.observe.status import Limit, Query
+from dagster_sparkscale.watch.shards import spread
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, structured
@@ -151,6 +152,21 @@ class TestWhoWatches:
         line = " ".join(table(healthy)[4:])
         assert "autoscaler: switched off" in line
         assert "`dagster sensor start autoscaler`" in line
+
+    def test_one_of_several_is_switched_off(self, healthy: Terminal) -> None:
+        names = ["clicks", "orders", "users", "carts"]
+        streams = ", ".join(f'structured("{name}")' for name in names)
+        healthy.declare(streams, more=", shards=2")
+        second = "autoscaler_shard_2"
+        its = spread(names, 2)[1]
+        assert 0 < len(its) < 4
+        tick(InstigatorStatus.RUNNING)
+        tick(InstigatorStatus.STOPPED, sensor=second)
+        text = " ".join(table(healthy))
+        assert f"nobody watches {len(its)} of these streams. {second}: switched off: " in text
+        assert f"{len(its)} of 4 streams are not watched, scaled or restarted" in text
+        for name in names:
+            assert (of(healthy, name)["unwatched"] is not None) == (name in its)
 
     def test_its_last_tick_is_long_ago(self, healthy: Terminal) -> None:
         tick(ago=900)

@@ -45,7 +45,8 @@ def test_where_nothing_was_stored_it_stays_near_what_it_was(instance, clock):
 
 
 def test_a_few_events_say_nothing_and_what_was_slow_is_not_so_for_ever(instance):
-    pace = Pace(seconds=1.0)
+    pace = Pace()
+    pace.seconds = 1.0
     for _ in range(20):
         pace.told(events(ENOUGH // 2 - 2))
         pace.measure(instance)
@@ -71,3 +72,7 @@ def test_a_clock_that_is_set_ahead_makes_nothing_as_slow_as_that(instance, clock
     store(instance, clock, some[30:], 0.01)
     pace.measure(instance)
     assert pace.seconds == MOST
+
+
+def test_sensors_that_share_a_database_reckon_with_each_other(instance):
+    assert Pace(5).seconds == 5 * STORING
