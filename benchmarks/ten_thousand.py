@@ -123,7 +123,7 @@ class _Fleet:
         return max(len(cursor or "") for cursor in self._cursors.values())
 
     def tell_of_all(self) -> None:
-        """Tell of each stream for the first time, in one tick with as much time as that takes; it is
+        """Tell of each stream for the first time, in one tick with as much time as that takes. It is
         not stored, for that takes a quarter of an hour. Then the code location is loaded anew, and
         ticks have the usual time."""
         hours = partial(autoscale_sensors, seconds=7200.0)
