@@ -123,9 +123,9 @@ class _Fleet:
         return max(len(cursor or "") for cursor in self._cursors.values())
 
     def tell_of_all(self) -> None:
-        """Tell of each stream for the first time, in one tick with as much time as that takes. It is
-        not stored, for that takes a quarter of an hour. Then the code location is loaded anew, and
-        ticks have the usual time."""
+        """Tell of each stream for the first time, in one tick with as much time as that takes. What
+        it tells is not stored: that takes a quarter of an hour. Then the code location is loaded
+        anew, and ticks have the usual time."""
         hours = partial(autoscale_sensors, seconds=7200.0)
         with patch.object(definitions, "autoscale_sensors", hours):
             self._defs = self._load()
