@@ -42,6 +42,7 @@ from dagster_sparkscale.driver.door import Door
 from dagster_sparkscale.driver.server import MAX_CONNECTIONS, MAX_STRANGERS, Handler, Server
 from dagster_sparkscale.driver.wire import Batch
 from dagster_sparkscale.names import autoscaler
+from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sensor import autoscale_sensors
 
 MODULE = "benchmarks.ten_thousand"
@@ -69,7 +70,7 @@ def measure() -> list[Figure]:
             clock.ahead += 60
             fleet.tick()
         theirs = fleet.storing()
-        ours, wall, events = [], [], []
+        ours, wall, events, seen = [], [], [], []
         for _ in range(TICKS):
             clock.ahead += 60
             begun = time.perf_counter()
@@ -77,6 +78,10 @@ def measure() -> list[Figure]:
             wall.append(round(time.perf_counter() - begun, 1))
             ours.append(seconds)
             events.append(told)
+            seen.append(fleet.evaluated())
+        assert min(seen) >= 0.99 * STREAMS, (
+            f"the machine was too busy: {seen} were looked at in time"
+        )
         return [
             Figure(
                 name="tick_10000",
@@ -95,6 +100,7 @@ def measure() -> list[Figure]:
                     "theirs_seconds": round(theirs, 2),
                     "clock_seconds": wall,
                     "events": events,
+                    "evaluated": seen,
                     "longest_cursor_bytes": fleet.longest_cursor,
                 },
             )
@@ -122,6 +128,15 @@ class _Fleet:
     def longest_cursor(self) -> int:
         return max(len(cursor or "") for cursor in self._cursors.values())
 
+    def evaluated(self) -> int:
+        """How many streams the last tick has evaluated."""
+        streams = [
+            each
+            for cursor in self._cursors.values()
+            for each in Memory.load(cursor).streams.values()
+        ]
+        return sum(time.time() - each.decided_at < 60 for each in streams)
+
     def tell_of_all(self) -> None:
         """Tell of each stream for the first time, in one tick with as much time as that takes. What
         it tells is not stored: that takes a quarter of an hour. Then the code location is loaded
@@ -144,7 +159,6 @@ class _Fleet:
     def _evaluate(self, name: str, stored: bool) -> int:
         with tick_context(self._defs, self._instance, self._cursors.get(name)) as context:
             result: Any = self._defs.resolve_sensor_def(name).evaluate_tick(context)
-        assert "R 0.50" in result.skip_message, f"the agents were not heard: {result.skip_message}"
         for event in result.asset_events if stored else ():
             self._instance.report_runless_asset_event(event)
         self._cursors[name] = result.cursor
