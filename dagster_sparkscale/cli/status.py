@@ -62,8 +62,9 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             rows = []
             for each in clusters:
                 found = each.look()
+                watched = each.deployed.streams.by_name.keys() - found.nobodys
                 for row, values in zip(found.rows, as_dicts(found.rows), strict=True):
-                    why = found.unwatched if row.stream in found.nobodys else None
+                    why = None if row.stream in watched else found.unwatched
                     rows.append(
                         {
                             "cluster": each.deployed.owner,
