@@ -115,7 +115,7 @@ def _of_sensor(
     )
     by_code = state is None or state.status is InstigatorStatus.DECLARED_IN_CODE
     if not (declared_on if by_code else state is not None and state.is_running):
-        its, of = len(_evaluated_by(deployed, name)), len(deployed.streams.by_name)
+        its, of = len(evaluated_by(deployed, name)), len(deployed.streams.by_name)
         which = "nothing is" if its == of else f"{its} of {of} streams are not"
         return Condition(
             name,
@@ -261,6 +261,10 @@ class Unwatched:
     streams: frozenset[str]
     why: Condition
 
+    def __str__(self) -> str:
+        """Why, and what to do."""
+        return f"{self.why.subject}: {self.why.text}; {self.why.cure}"
+
 
 def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Unwatched | None:
     """The streams of a cluster that nobody watches; None: all its autoscalers tick.
@@ -274,11 +278,11 @@ def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> U
     wrong = [each for each in of_sensors(instance, deployed, now, at_once=False) if each.wrong]
     if not wrong:
         return None
-    parts = [_evaluated_by(deployed, each.subject) for each in wrong]
+    parts = [evaluated_by(deployed, each.subject) for each in wrong]
     return Unwatched(frozenset().union(*parts), wrong[0])
 
 
-def _evaluated_by(deployed: Deployed, sensor: str) -> list[str]:
+def evaluated_by(deployed: Deployed, sensor: str) -> list[str]:
     """The streams that one of a cluster's autoscalers evaluates."""
     streams = deployed.streams
     parts = spread(streams.by_name, streams.shards)

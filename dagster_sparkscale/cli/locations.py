@@ -5,10 +5,10 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import dagster as dg
@@ -29,6 +29,8 @@ from dagster_sparkscale.private_dagster import carried
 
 NOT_LOADED = "dagster_sparkscale.not_loaded"
 """Key of a command's `meta`: there, if a code location could not be loaded."""
+NAMED = 20
+"""Streams that are named at most where there is none of a name."""
 _NO_HOME = (
     "DAGSTER_HOME is not set, so there is no Dagster to record the run in: set it to the folder "
     "that dagster-webserver and dagster-daemon run with, `export DAGSTER_HOME=/path/to/it`"
@@ -127,9 +129,7 @@ class Target:
         """
         declared = {each: [*each.streams.by_name] for each in self.load()}
         if not any(name in names for names in declared.values()):
-            for each in declared:
-                if why := _not_declared(each, name):
-                    raise click.ClickException(f"stream = {name!r}: {why}")
+            refuse_unknown(name, declared)
         return _only(name, declared)
 
     def remembering(self, name: str) -> Deployed:
@@ -240,13 +240,29 @@ def _only(name: str, there: Mapping[Deployed, Sequence[str]]) -> Deployed:
             f"stream = {name!r}: is on several clusters, {owners}: name one by --cluster"
         )
     if not having:
-        known = sorted({each for names in there.values() for each in names})
-        close = difflib.get_close_matches(name, known, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise click.UsageError(
-            f"stream = {name!r}: no such stream; {meant}there is {', '.join(known)}"
-        )
+        raise _no_such_stream(name, {each for names in there.values() for each in names})
     return having[0]
+
+
+def refuse_unknown(name: str, deployed: Iterable[Deployed]) -> NoReturn:
+    """Say what can be done about a name, or a pattern, that no declared stream has.
+
+    Raises:
+        click.UsageError: there is none of that name.
+        click.ClickException: one of that name was started, and is not declared.
+    """
+    for each in deployed:
+        if why := _not_declared(each, name):
+            raise click.ClickException(f"stream = {name!r}: {why}")
+    raise _no_such_stream(name, {each for one in deployed for each in one.streams.by_name})
+
+
+def _no_such_stream(name: str, known: Collection[str]) -> click.UsageError:
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    some = ", ".join(sorted(known)[:NAMED])
+    more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return click.UsageError(f"stream = {name!r}: no such stream; {meant}there is {some}{more}")
 
 
 def _not_declared(deployed: Deployed, name: str) -> str | None:

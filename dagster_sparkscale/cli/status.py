@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from time import sleep
+from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -14,13 +16,20 @@ from rich.live import Live
 from rich.text import Text
 
 from dagster_sparkscale.capabilities import CAPABILITIES
-from dagster_sparkscale.cli.dagster_side import Unwatched, unwatched
-from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.dagster_side import Unwatched, evaluated_by, unwatched
+from dagster_sparkscale.cli.locations import (
+    Deployed,
+    Target,
+    instance_of_home,
+    on_a_target,
+    refuse_unknown,
+)
 from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.learner import Learner
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
@@ -46,34 +55,25 @@ PIPED = 160
 
 
 @click.command()
+@click.argument("streams", metavar="[STREAM]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="All that is known, as JSON, once.")
 @click.option("--once", is_flag=True, help="One table; also where the output is no terminal.")
 @click.option(
     "--every", metavar="SECONDS", type=Finite(1), default=5.0, help="Between two looks. Default: 5."
 )
 @on_a_target
-def status(where: Target, as_json: bool, once: bool, every: float) -> None:
+def status(
+    where: Target, streams: tuple[str, ...], as_json: bool, once: bool, every: float
+) -> None:
     """Show all streams in a table, the worst first, until interrupted. Changes nothing.
+
+    STREAM is a name, or a pattern such as 'orders_*': only those streams are looked at.
 
     Decisions are what the policies would decide now: this acts on none.
     """
-    with _watched(where.load()) as clusters:
+    with _watched(where.load(), streams) as clusters:
         if as_json:
-            rows = []
-            for each in clusters:
-                found = each.look()
-                watched = each.deployed.streams.by_name.keys() - found.nobodys
-                for row, values in zip(found.rows, as_dicts(found.rows), strict=True):
-                    why = None if row.stream in watched else found.unwatched
-                    rows.append(
-                        {
-                            "cluster": each.deployed.owner,
-                            "unwatched": why,
-                            "health": verdict(row),
-                            **values,
-                        }
-                    )
-            click.echo(json.dumps(rows, indent=2))
+            click.echo(json.dumps([one for each in clusters for one in each.as_dicts()], indent=2))
             return
         console = Console()
         if not console.is_terminal:
@@ -96,11 +96,8 @@ class _Look:
     """What one look at a cluster brought."""
 
     rows: Sequence[Row]
-    unwatched: str | None
-    """Why nobody watches some of its streams, and what to do; None: somebody does, or it is not
-    known."""
-    nobodys: frozenset[str]
-    """The streams that nobody watches."""
+    nobodys: Unwatched | None
+    """The streams that nobody watches; None: there are none, or it is not known."""
     unknown: str | None
     """Why that is not known."""
     no_room: Sequence[tuple[str, str]]
@@ -113,17 +110,49 @@ class _Watched:
 
     deployed: Deployed
     cluster: ClusterManager
+    wanted: Sequence[str]
+    """Names and patterns of the streams that are looked at; empty: all."""
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
 
+    def wants(self, stream: str) -> bool:
+        return not self.wanted or any(fnmatchcase(stream, each) for each in self.wanted)
+
+    @property
+    def streams(self) -> list[Stream]:
+        """The declared streams that are looked at."""
+        return [each for each in self.deployed.streams if self.wants(each.name)]
+
+    def as_dicts(self) -> Iterator[dict[str, Any]]:
+        """All that is known of each stream."""
+        found, deployed = self.look(), self.deployed
+        sensors = {
+            name: sensor
+            for sensor in deployed.streams.autoscalers
+            for name in evaluated_by(deployed, sensor)
+        }
+        for each, values in zip(found.rows, as_dicts(found.rows), strict=True):
+            # A stream that is declared no more is watched where all sensors are at work.
+            nobody = found.nobodys and (
+                each.stream in found.nobodys.streams or each.stream not in sensors
+            )
+            yield {
+                "cluster": deployed.owner,
+                "sensor": sensors.get(each.stream),
+                "unwatched": str(found.nobodys) if nobody else None,
+                "health": verdict(each),
+                **values,
+            }
+
     def look(self) -> _Look:
-        streams, now = self.deployed.streams, time.time()
+        streams, now = self.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
         busy: Mapping[str, InFlight] = {}
         learned: Mapping[str, Learner] = {}
-        lonely = unknown = None
+        nobodys: Unwatched | None = None
+        unknown = None
         try:
-            busy, lonely, learned = _of_dagster(self.deployed, self.cluster, now)
+            busy, nobodys, learned = _of_dagster(self.deployed, self.cluster, now)
         except click.ClickException as error:
             unknown = error.message
         except Exception as error:  # of whatever database it has: the table goes on
@@ -141,21 +170,23 @@ class _Watched:
                 learner=learned.get(stream.name),
             )
             rows.append(row(assessment, operation=operation))
-        found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
-        rows += [orphan_row(each, now=now) for each in found]
+        of = self.deployed.streams.by_name, self.deployed.owner
+        found = self.orphans.search(self.cluster, *of, DEADLINE)
+        rows += [orphan_row(each, now=now) for each in found if self.wants(each.driver.stream)]
         capacity = self.cluster.capacity() if waiting(streams, sightings) else None
         no_room = list(without_room(capacity, streams, sightings))
-        why, nobodys = None, frozenset[str]()
-        if lonely is not None:
-            cause, nobodys = lonely.why, lonely.streams
-            why = f"{cause.subject}: {cause.text}; {cause.cure}"
-        return _Look(worst_first(rows), why, nobodys, unknown, no_room)
+        return _Look(worst_first(rows), nobodys, unknown, no_room)
 
 
 @contextmanager
-def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
+def _watched(deployed: Sequence[Deployed], wanted: Sequence[str]) -> Iterator[list[_Watched]]:
+    declared = {name for each in deployed for name in each.streams.by_name}
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in declared):
+            refuse_unknown(pattern, deployed)
     with ExitStack() as stack:
-        yield [_Watched(each, stack.enter_context(each.cluster())) for each in deployed]
+        found = [_Watched(each, stack.enter_context(each.cluster()), wanted) for each in deployed]
+        yield [each for each in found if each.streams]
 
 
 def _of_dagster(
@@ -167,9 +198,9 @@ def _of_dagster(
         raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
         busy = in_flight(instance, deployed.streams.cluster_key, cluster, now)
-        lonely = unwatched(instance, deployed, now)
+        nobodys = unwatched(instance, deployed, now)
         learned = learned_so_far(instance, deployed.streams, now, READING)
-    return busy, lonely, learned
+    return busy, nobodys, learned
 
 
 def _page(clusters: Sequence[_Watched], console: Console) -> Group:
@@ -183,11 +214,11 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), table(rows, width)]
         parts += [Text(f"{name}: {why}", style="yellow") for name, why in found.no_room]
-        if found.unwatched is not None:
+        count = sum(map(each.wants, found.nobodys.streams)) if found.nobodys else 0
+        if count:
             # Of another Dagster, or by another name of the code location, somebody may.
-            of = len(each.deployed.streams.by_name)
-            which = "" if len(found.nobodys) == of else f"{len(found.nobodys)} of "
-            text = f"By this DAGSTER_HOME nobody watches {which}these streams. {found.unwatched}"
+            which = "" if count == len(each.streams) else f"{count} of "
+            text = f"By this DAGSTER_HOME nobody watches {which}these streams. {found.nobodys}"
             parts.append(Text(text, style="red"))
         elif found.unknown is not None:
             parts.append(Text(f"Whether anybody watches them is not known: {found.unknown}"))

@@ -130,6 +130,55 @@ class TestTable:
         assert terminal.runs() == []
 
 
+class TestSome:
+    """`status [STREAM]...`"""
+
+    @pytest.fixture
+    def several(self, terminal: Terminal) -> Terminal:
+        terminal.declare(
+            ", ".join(f'structured("{each}")' for each in ("a_1", "a_2", "b_1", "clicks"))
+        )
+        return terminal
+
+    @pytest.mark.parametrize(
+        ("asked", "shown"),
+        [
+            (["a_*"], {"a_1", "a_2"}),
+            (["b_1", "?_2"], {"a_2", "b_1"}),
+            (["clicks"], {"clicks"}),
+            ([], {"a_1", "a_2", "b_1", "clicks"}),
+        ],
+    )
+    def test_those_are_looked_at_whose_names_are_given(
+        self, several: Terminal, asked: list[str], shown: set[str]
+    ) -> None:
+        title, _, *lines = table(several, *asked)
+        assert f"of {len(shown)} in trouble" in title
+        streams = {line.split("  ")[0] for line in lines if not line.startswith(" ")}
+        assert streams & {"a_1", "a_2", "b_1", "clicks"} == shown
+        done = several.ask("status", "--json", *asked)
+        assert {row["stream"] for row in json.loads(done.stdout)} == shown
+
+    def test_an_orphan_is_shown_where_its_name_is_meant(self, terminal: Terminal) -> None:
+        terminal.world.run(structured("odd"), owner="definitions.py/spark_cluster")
+        terminal.declare('structured("orders")')
+        done = terminal.ask("status", "--once", "o*")
+        assert "odd" in done.stdout and "orders" in done.stdout
+        assert "odd" not in terminal.ask("status", "--once", "ord*").stdout
+        done = terminal.ask("status", "--once", "odd")
+        assert done.exit_code == 1 and "sparkscale forget odd" in done.stderr
+
+    def test_a_name_that_no_stream_has(self, several: Terminal) -> None:
+        done = several.ask("status", "--once", "a_*", "x_*")
+        assert done.exit_code == 2
+        assert "stream = 'x_*': no such stream; there is a_1, a_2, b_1, clicks" in done.stderr
+
+    def test_of_thousands_not_all_are_named(self, terminal: Terminal) -> None:
+        terminal.declare('*(structured(f"s_{number:02}") for number in range(30))')
+        done = terminal.ask("status", "--once", "odd")
+        assert done.stderr.rstrip().endswith("s_18, s_19 and 10 more")
+
+
 class TestWhoWatches:
     """The last line, and `unwatched` in JSON."""
 
@@ -166,7 +215,13 @@ class TestWhoWatches:
         assert f"nobody watches {len(its)} of these streams. {second}: switched off: " in text
         assert f"{len(its)} of 4 streams are not watched, scaled or restarted" in text
         for name in names:
-            assert (of(healthy, name)["unwatched"] is not None) == (name in its)
+            found = of(healthy, name)
+            assert (found["unwatched"] is not None) == (name in its)
+            assert found["sensor"] == (second if name in its else "autoscaler")
+        text = " ".join(table(healthy, its[0]))
+        assert f"nobody watches these streams. {second}" in text
+        other = next(name for name in names if name not in its)
+        assert "nobody watches" not in " ".join(table(healthy, other))
 
     def test_its_last_tick_is_long_ago(self, healthy: Terminal) -> None:
         tick(ago=900)

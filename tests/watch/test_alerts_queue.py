@@ -1,16 +1,20 @@
 """Alerts that an address does not take, problems that come and go, and what a cursor keeps."""
 
+import random
 import zlib
 from base64 import b64encode
+from string import ascii_letters
 
 import pytest
 
 from dagster_sparkscale.watch.alerts.alerts import (
     AGAIN,
     REFUSALS,
+    ROOM,
     WAITING,
     AlertMemory,
 )
+from dagster_sparkscale.watch.fleet.news import Occurrence
 from tests.watch.alerted import (
     AT_ONCE,
     NOW,
@@ -62,6 +66,33 @@ class TestAnAddressThatDoesNotTakeIt:
         assert {each.occurrence.stream for each in got} == {f"s{n}" for n in range(1, WAITING + 5)}
         memory.learn(news(), AT_ONCE, NOW)
         assert len(memory.queue) == WAITING + 5
+
+    def test_whatever_problems_say_the_cursor_fits_and_no_alert_is_lost(self):
+        chance = random.Random(1)
+
+        def long(length: int) -> str:
+            return "".join(chance.choices(ascii_letters, k=length))
+
+        def many(at: float) -> list[Occurrence]:
+            # As many as an event of the fleet has, with the longest texts.
+            return [one(long(40), "failed", at, long(200)) for _ in range(100)]
+
+        people, found = People(), many(NOW)
+        people.learn(news(*found), AT_ONCE, NOW)
+        for minute in range(1, 4):  # some are over, and of others is not known whether they are
+            found, at = many(NOW + 60 * minute), NOW + 60 * minute
+            people.learn(news(*found, left_out=1 - minute % 2), AT_ONCE, at)
+        memory, last = people.memory, many(NOW + 300)
+        memory.learn(news(*last), AT_ONCE, NOW + 300)
+        waiting = [each.id for each in memory.queue]
+        whole = len(memory._text())
+        text = memory.dump()
+        assert whole > ROOM >= len(text)
+        again = AlertMemory.load(text)
+        assert [each.id for each in again.queue] == waiting
+        assert {each.stream for each in again.told} >= {each.stream for each in last}
+        again.learn(news(*last), AT_ONCE, NOW + 360)
+        assert [each.id for each in again.queue] == waiting
 
     def test_a_problem_that_was_over_before_it_was_told_is_not_told_but_counted(self):
         memory = AlertMemory()

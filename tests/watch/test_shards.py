@@ -78,6 +78,10 @@ class Sharded:
     cursors: dict[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.load()
+
+    def load(self) -> None:
+        """Load the code location, in a process that knows nothing yet."""
         self.defs = build_defs(
             self.streams, self.world.cluster, budget=self.budget, shards=self.shards
         )
@@ -186,6 +190,26 @@ class TestFleet:
         told = made.tick(first).fleet
         assert told is not None
         assert all(one["problem"] != "unwatched" for one in told["for alerts"]["problems"])
+
+    def test_it_is_the_same_problem_after_the_code_location_was_loaded_anew(
+        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+    ) -> None:
+        now = [0.0]
+        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        made = running(6, 2)
+        first, other = made.names
+        made.tick(other)
+        told = []
+        for _ in range(2):
+            now[0] += board_module.SILENT + 1
+            clock[0] += 600
+            tick = made.tick(first).fleet
+            assert tick is not None
+            told += tick["for alerts"]["problems"]
+            made.load()
+        assert [(one["stream"], one["problem"]) for one in told] == [(other, "unwatched")] * 2
+        first_of, then = told
+        assert first_of["since"] == then["since"] < clock[0] - 600
 
     def test_streams_that_nobody_declares_are_found_by_the_first_alone(self) -> None:
         made = running(4, 2)

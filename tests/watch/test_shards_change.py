@@ -31,9 +31,9 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 def ticked(
     instance: dg.DagsterInstance, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, set[int]]:
-    """The minutes that are known of each stream, after all sensors have ticked three times in a code
-    location that was loaded anew with so many shards: whoever gets a stream knows with the second
-    tick that Dagster has stored it, and whoever had it forgets it with the third."""
+    """The minutes that are known of each stream, after all sensors have ticked three times in a
+    code location that was loaded anew with so many shards: whoever gets a stream knows with the
+    second tick that Dagster has stored it, and whoever had it forgets it with the third."""
     monkeypatch.setenv("SHARDS", str(shards))
     names = [autoscaler("spark_cluster", shard) for shard in range(shards)]
     target = PythonFileTarget(sharded.__file__, None, str(HERE.parents[2]), "streams")

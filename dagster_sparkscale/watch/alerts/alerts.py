@@ -35,19 +35,26 @@ AFTER: Mapping[str, float] = {
 }
 """Every problem that there is, and the seconds it must last before somebody is told."""
 
-WAITING = 200
+WAITING = 100
 """Alerts that wait for an address, with which no problem is queued any more: it is when there is
 room, if it still stands."""
+LEAST = {"unwatched": 720.0}
+"""Seconds that a problem must last at least: a fleet in which nothing changes is told of every 10
+minutes, by a tick that comes a minute later at most."""
 AGAIN = 1800.0
 """Seconds within which a problem that comes again is one that comes and goes, which is over when it
 has stayed away for as long. Not so one that ends only where a person acts."""
 _ENDS_BY_HAND = ("given_up",)
-TOLD = 500
+TOLD = 200
 """Problems that are remembered as told at most; beyond, the oldest that are not listed now are
 forgotten: that they are over is not told."""
 SAME = 150.0
 """Seconds between two ticks of the autoscaler, twice. A problem that is dated anew by less, in two
 observations one after the other, is the same one: its date was lost with a cursor."""
+ROOM = 56_000
+"""Characters of a cursor: on MySQL a tick has 64 KB for it and what stands beside it."""
+BEGINNING = 40
+"""Characters of a problem's text in an alert that waits, where there is no room for all."""
 REFUSALS = 3
 """How often an alert may be refused before it is dropped."""
 
@@ -133,8 +140,31 @@ class AlertMemory:
             return cls()
 
     def dump(self) -> str:
-        """The cursor. Compressed: Dagster stores it with each tick."""
+        """The cursor. Compressed: Dagster stores it with each tick. Where there is no room, what is
+        needed least is left out; no alert, and no problem that people know of."""
+        text = self._text()
+        for leave_out in (self._no_texts_told, self._texts_cut, self._nothing_over):
+            if len(text) <= ROOM:
+                break
+            leave_out()
+            text = self._text()
+        return text
+
+    def _text(self) -> str:
         return b64encode(zlib.compress(_MEMORY.dump_json(self), level=1)).decode()
+
+    def _no_texts_told(self) -> None:
+        # That a problem is over is said without.
+        self.told = tuple(replace(one, text="") for one in self.told)
+
+    def _texts_cut(self) -> None:
+        self.queue = tuple(
+            replace(one, occurrence=replace(one.occurrence, text=one.occurrence.text[:BEGINNING]))
+            for one in self.queue
+        )
+
+    def _nothing_over(self) -> None:
+        self.over = ()  # what comes again is told as new
 
     def learn(
         self, news: News, after: Mapping[str, float], now: float, resolved: bool = True
@@ -201,7 +231,7 @@ class AlertMemory:
                 self._take_back(one)
                 self.dropped += 1
             elif not one.refused:
-                lately[_what(one)] = replace(one, last=min(one.last, now))
+                lately[_what(one)] = replace(one, text="", last=min(one.last, now))
                 if resolved:
                     self.queue += (Alert("resolved", one.as_news(), now),)
         self.over = tuple(lately.values())[-TOLD:]

@@ -17,11 +17,11 @@ from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import did_you_mean, shown
 from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
-from dagster_sparkscale.durations import parse_duration
+from dagster_sparkscale.durations import parse_duration, span
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.private_dagster import carried, carrying, code_location
-from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory
+from dagster_sparkscale.watch.alerts.alerts import AFTER, LEAST, AlertMemory
 from dagster_sparkscale.watch.alerts.webhooks import LONGEST, Webhook
 from dagster_sparkscale.watch.fleet.events import fleet_key, latest
 from dagster_sparkscale.watch.fleet.news import News
@@ -194,6 +194,11 @@ def _lasting(after: Mapping[str, Any]) -> dict[str, float]:
             lasting[problem] = parse_duration(duration)
             if not 0 <= lasting[problem] < math.inf:
                 raise ValueError("must not be negative, and end")
+            if lasting[problem] < (least := LEAST.get(problem, 0.0)):
+                raise ValueError(
+                    f"must be at least {span(least)}: a fleet in which nothing changes is told of "
+                    "every 10 minutes"
+                )
         except ValueError as error:
             raise DeclarationError(f"after[{problem!r}] = {shown(duration)}: {error}") from None
     return lasting

@@ -109,7 +109,7 @@ def fleet_event(
         else row
         for row in fleet
     ]
-    standing = [asdict(each) for each in unwatched]
+    standing = [asdict(each) for each in _as_before(unwatched, instance, key, owner)]
     standing += [_as_problem(*each) for each in memory.standing(fleet, now)]
     event = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
@@ -120,6 +120,20 @@ def fleet_event(
     if hours and now // HOURLY != last_at // HOURLY:
         event = event.with_metadata({**event.metadata, EXECUTOR_HOURS: round(sum(hours), 1)})
     yield event
+
+
+def _as_before(
+    unwatched: Iterable[Occurrence], instance: DagsterInstance, key: dg.AssetKey, owner: str
+) -> Iterator[Occurrence]:
+    """Sensors that nobody evaluates, since they were first told of: who says so may be a process
+    that has begun later, and counts from then."""
+    if not (silent := [*unwatched]):
+        return
+    last = latest(instance, key, owner)
+    problems = last.problems if last else ()
+    known = {each.stream: each.since for each in problems if each.problem == "unwatched"}
+    for one in silent:
+        yield replace(one, since=min(one.since, known.get(one.stream, one.since)))
 
 
 def _as_problem(row: Row, problem: Problem, standing: Standing) -> dict[str, Any]:
