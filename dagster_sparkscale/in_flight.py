@@ -1,7 +1,7 @@
 """Finds operations in flight: those whose runs wait or are carried out."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import dagster as dg
@@ -46,12 +46,17 @@ class InFlight:
 
 
 def in_flight(
-    instance: DagsterInstance, cluster_key: str, cluster: ClusterManager, now: float
+    instance: DagsterInstance,
+    cluster_key: str,
+    cluster: ClusterManager,
+    now: float,
+    of: Container[str] | None = None,
 ) -> Mapping[str, InFlight]:
     """Find the operation in flight of each stream.
 
     Args:
         cluster: the cluster manager, which knows the leases that are held.
+        of: the streams that matter; None: all of the cluster.
     """
     records = instance.get_run_records(
         dg.RunsFilter(
@@ -72,7 +77,9 @@ def in_flight(
         stream = run.tags.get(STREAM_TAG)
         if run.tags.get(OPERATION_TAG) == STEER:
             continue
-        if stream is None or (stream in found and found[stream].bars_recovery):
+        if stream is None or (of is not None and stream not in of):
+            continue
+        if stream in found and found[stream].bars_recovery:
             continue
         bars = _in_flight(record, stream, cluster_key, cluster, now, until)
         if bars is not None:

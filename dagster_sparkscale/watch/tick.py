@@ -208,9 +208,9 @@ class Tick:
 
     def _in_flight(self) -> tuple[dict[str, InFlight], str | None]:
         """The operation in flight of each stream, and why these are not known; None: they are."""
-        of = (self._streams.cluster_key, self._cluster, self._now)
+        where = (self._streams.cluster_key, self._cluster, self._now)
         try:
-            return dict(in_flight(self._instance, *of)), None
+            return dict(in_flight(self._instance, *where, self._mine)), None
         except NoAnswer as error:
             return {}, f"which operations are in progress can't be told: {error}"
 

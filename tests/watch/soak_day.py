@@ -6,8 +6,7 @@ log are real. A minute passes by the clocks of both processes; a tick has 6 s, a
 thousand streams. What is asked for is not carried out: so it is asked for again, which is how a
 lost request shows.
 
-`SOAK_STREAMS` says how many streams there are. A tenth of `--minutes` is a day; whatever they are,
-there are as many outages and deploys.
+`SOAK_STREAMS` says how many streams there are; a tenth of `--minutes` is a day.
 """
 
 import itertools
@@ -50,7 +49,8 @@ LEAST = -(-STREAMS // 1000)
 """Sensors that there are at least."""
 FORGOTTEN = 3
 """Ticks without a fault, one after the other, in which a stream may be missed."""
-OUTAGES, DEPLOYS = 23, 4
+EVERY, DEPLOYS = 60, 4
+"""Minutes from outage to outage, of which there is one of each kind at least; and deploys."""
 
 
 class Day:
@@ -171,10 +171,10 @@ def test_no_stream_is_forgotten_and_no_decision_is_lost(day: Day, soak: Soak) ->
     waiting_since: dict[str, int] = {}
     """Streams that are overloaded, and minutes since then in which they could be looked at."""
     minute, until = 0, min(DAY, int(soak.minutes * DAY / 10))
-    between = until // (OUTAGES + 1)
+    between = min(EVERY, until // (len(faults) + 1))
     outages = [
         (chance.randrange(between * number, between * (number + 1)), faults[number % 3])
-        for number in range(1, OUTAGES + 1)
+        for number in range(1, until // between)
     ]
     deploys = [until * (2 * number + 1) // (2 * DEPLOYS) for number in range(DEPLOYS)]
     while minute < until:

@@ -77,6 +77,17 @@ class TestOperationsInFlight:
         assert len(found) == 20
         assert all(each.bars_recovery for each in [*found.values()][len(asked) :])
 
+    def test_of_the_streams_of_other_sensors_nobody_is_asked(self, deployed, monkeypatch, clock):
+        asked = []
+        monkeypatch.setattr(in_flight, "is_held", lambda _store, name, _now: asked.append(name))
+        for name in ("clicks", "other"):
+            self.in_flight(deployed, stream=name)
+        clock[0] += 120
+        of = (deployed.instance, "spark_cluster", deployed.world.cluster, clock[0])
+        assert {*in_flight.in_flight(*of, {"other", "third"})} == {"other"}
+        assert asked == ["other"]
+        assert {*in_flight.in_flight(*of)} == {"clicks", "other"}
+
     def test_who_holds_a_stream_is_not_waited_for_for_ever(self, deployed, monkeypatch, clock):
         """As on a state folder whose server is gone."""
         release, returned = threading.Event(), threading.Event()
