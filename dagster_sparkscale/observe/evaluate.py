@@ -6,7 +6,7 @@ from typing import Any
 
 from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.evaluation import Evaluation, Load
-from dagster_sparkscale.observe.gathering import fullest, latest
+from dagster_sparkscale.observe.gathering import fullest, gathered, latest
 from dagster_sparkscale.observe.receivers import active as active_receivers
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
@@ -173,8 +173,9 @@ def _uneven(now: _Window) -> tuple[float | None, float | None]:
         interval = now.intervals[query.name] / 1000
         queues = query.pending_batches is not None
         paced = queues or query.interval_ms is not None
-        peaks.append(fullest(batches, before, interval, queues, paced))
-        delays.append(latest(batches, before, interval, queues, paced))
+        found = gathered(batches, before, interval, queues, paced)
+        peaks.append(fullest(found, interval))
+        delays.append(latest(found, interval, queues, paced))
     full, late = [p for p in peaks if p is not None], [d for d in delays if d is not None]
     return sum(full) if full else None, max(late, default=None)
 

@@ -4,25 +4,26 @@ A batch of DStreams has the records of one interval. One of Structured Streaming
 since the batch before began: where that one took longer than its interval, it has more of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dagster_sparkscale.observe.status import Batch
 
 
-def fullest(
-    batches: Sequence[Batch],
-    before: Batch | None,
-    interval: float,
-    queues: bool,
-    paced: bool = True,
-) -> float | None:
-    """Records per second of the fullest batch: its records / the seconds in which they came.
+class Gathered(NamedTuple):
+    """A batch, and in which time it gathered its records."""
 
-    Batches that begin as soon as one can are put together until they have gathered for an interval:
-    in less, a rate is chance. Not known of the first batch of a driver, or the first after one that
-    failed, as that may be one which was planned before; nor of the next one, which then has all
-    that came since that plan.
+    batch: Batch
+    seconds: float | None
+    """The time; None: not known."""
+    doubtful: bool
+    """Whether it may have been planned by a query that died since, or the one before it."""
+
+
+def gathered(
+    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool, paced: bool
+) -> list[Gathered]:
+    """The batches that did not fail.
 
     Args:
         batches: of one query, in order of time; those that failed, too.
@@ -33,55 +34,7 @@ def fullest(
             DStreams.
         paced: whether the trigger has an interval. False: a batch begins as soon as one can.
     """
-    rates = []
-    records, gathered = 0, 0.0
-    for each in _gathered(batches, before, interval, queues, paced):
-        if each.batch.records is None or each.seconds is None or each.doubtful:
-            continue
-        records, gathered = records + each.batch.records, gathered + each.seconds
-        if gathered >= interval:
-            rates.append(records / gathered)
-            records, gathered = 0, 0.0
-    return max(rates, default=None)
-
-
-def latest(
-    batches: Sequence[Batch],
-    before: Batch | None,
-    interval: float,
-    queues: bool,
-    paced: bool = True,
-) -> float | None:
-    """Seconds from when the oldest record of a batch came until that batch was done, of the latest
-    batch; at least, where the one before it is not known.
-
-    Args:
-        batches, before, interval, queues, paced: as of `fullest`.
-    """
-    least = interval if paced else 0.0
-    delays = [
-        # What a trigger of Structured Streaming waited for is within the time its batch gathered.
-        (each.seconds or least)
-        + ((each.batch.scheduling_ms or 0) * queues + each.batch.processing_ms) / 1000
-        for each in _gathered(batches, before, interval, queues, paced)
-        if each.batch.processing_ms or each.batch.records
-    ]
-    return max(delays, default=None)
-
-
-class _Gathered(NamedTuple):
-    batch: Batch
-    seconds: float | None
-    """In which its records came; None: not known."""
-    doubtful: bool
-    """Whether it may have been planned by a query that died since, or the one before it."""
-
-
-def _gathered(
-    batches: Sequence[Batch], before: Batch | None, interval: float, queues: bool, paced: bool
-) -> list[_Gathered]:
-    """The batches that did not fail."""
-    found: list[_Gathered] = []
+    found: list[Gathered] = []
     began: float | None = None
     doubtful = 0
     for batch in batches if before is None else (before, *batches):
@@ -89,16 +42,53 @@ def _gathered(
             # Its records are in the one that runs in its place.
             doubtful = 2
             continue
-        last, began = began, _began(batch)
+        last, began = began, batch.completed_at - batch.processing_ms / 1000
         if queues:
-            found.append(_Gathered(batch, interval, False))
+            found.append(Gathered(batch, interval, False))
         else:
             seconds = None if last is None else max(interval if paced else 0.0, began - last)
-            found.append(_Gathered(batch, seconds, doubtful > 0))
+            found.append(Gathered(batch, seconds, doubtful > 0))
         doubtful = 1 if batch.cold else max(0, doubtful - 1)
     # Of the one before only its begin counts.
     return found if before is None or before.failed else found[1:]
 
 
-def _began(batch: Batch) -> float:
-    return batch.completed_at - batch.processing_ms / 1000
+def fullest(batches: Iterable[Gathered], interval: float) -> float | None:
+    """Records per second of the fullest batch: its records / the seconds in which they came.
+
+    Batches that begin as soon as one can are put together until they have gathered for an interval:
+    in less, a rate is chance. Not known of the first batch of a driver, or the first after one that
+    failed, as that may be one which was planned before; nor of the next one, which then has all
+    that came since that plan.
+
+    Args:
+        interval: the batch interval, seconds.
+    """
+    rates = []
+    records, seconds = 0, 0.0
+    for each in batches:
+        if each.batch.records is None or each.seconds is None or each.doubtful:
+            continue
+        records, seconds = records + each.batch.records, seconds + each.seconds
+        if seconds >= interval:
+            rates.append(records / seconds)
+            records, seconds = 0, 0.0
+    return max(rates, default=None)
+
+
+def latest(batches: Iterable[Gathered], interval: float, queues: bool, paced: bool) -> float | None:
+    """Seconds from when the oldest record of a batch came until that batch was done, of the latest
+    batch; at least, where the one before it is not known.
+
+    Args:
+        interval, queues, paced: as of `gathered`.
+    """
+    least = interval if paced else 0.0
+    delays = [
+        # What a trigger of Structured Streaming waited for is within the time its batch gathered.
+        (each.seconds or least)
+        + ((each.batch.scheduling_ms or 0) * queues + each.batch.processing_ms) / 1000
+        for each in batches
+        if each.batch.processing_ms or each.batch.records
+    ]
+    return max(delays, default=None)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.evaluate import REAL_TIME
-from dagster_sparkscale.observe.gathering import fullest, latest
+from dagster_sparkscale.observe.gathering import fullest, gathered, latest
 from dagster_sparkscale.observe.status import Query
 from tests.fakes import QUERY, batch
 from tests.observe.evaluating import INTERVAL, seen
@@ -124,8 +124,8 @@ def test_batches_that_last_as_long_as_they_are_told_to_are_neither():
 
 def test_without_a_batch_nothing_is_known():
     assert (seen().peak_rate, seen().delay) == (None, None)
-    assert fullest((), None, INTERVAL, False) is None
-    assert latest((), None, INTERVAL, True) is None
+    assert fullest((), INTERVAL) is None
+    assert latest((), INTERVAL, queues=True, paced=True) is None
 
 
 @given(
@@ -138,10 +138,8 @@ def test_without_a_batch_nothing_is_known():
 def test_no_batch_gathers_in_less_than_an_interval_or_is_done_at_once(drawn):
     drawn.sort(key=lambda each: -each[0])
     batches = [batch(took, ago=ago, records=n) for ago, took, n in drawn]
-    peak, delay = (
-        fullest(batches[1:], batches[0], INTERVAL, False),
-        latest(batches, None, INTERVAL, True),
-    )
+    peak = fullest(gathered(batches[1:], batches[0], INTERVAL, False, True), INTERVAL)
+    delay = latest(gathered(batches, None, INTERVAL, True, True), INTERVAL, True, True)
     counts = [each.records for each in batches[1:] if each.records is not None]
     assert (peak is None) == (not counts)
     assert peak is None or 0 <= peak <= max(counts) / INTERVAL
