@@ -52,8 +52,8 @@ def _measure(streams: int, goal: float) -> Figure:
         )
         tick = Tick(folder, names, cluster)
         for _ in range(TICKS):  # the first ones tell of every stream and store its checks
-            tick.ours()
             clock.ahead += 60
+            tick.ours()
         ours, theirs, looking, events = [], [], [], []
         for _ in range(BLOCKS):
             theirs.append(tick.theirs())

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,7 +114,7 @@ def _of_sensor(
     )
     by_code = state is None or state.status is InstigatorStatus.DECLARED_IN_CODE
     if not (declared_on if by_code else state is not None and state.is_running):
-        its, of = len(evaluated_by(deployed, name)), len(deployed.streams.by_name)
+        its, of = [*sensor_of_each(deployed).values()].count(name), len(deployed.streams.by_name)
         which = "nothing is" if its == of else f"{its} of {of} streams are not"
         return Condition(
             name,
@@ -254,39 +253,27 @@ def of_daemon(
     return Condition("daemon", f"alive, last heard {span(quiet)} ago")
 
 
-@dataclass(frozen=True)
-class Unwatched:
-    """Streams of a cluster that nobody watches."""
-
-    streams: frozenset[str]
-    why: Condition
-
-    def __str__(self) -> str:
-        """Why, and what to do."""
-        return f"{self.why.subject}: {self.why.text}; {self.why.cure}"
-
-
-def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Unwatched | None:
-    """The streams of a cluster that nobody watches; None: all its autoscalers tick.
+def not_at_work(
+    instance: dg.DagsterInstance, deployed: Deployed, now: float
+) -> dict[str, Condition]:
+    """The autoscalers of a cluster that are not at work, by name, and why not.
 
     Args:
         now: seconds since the epoch.
     """
     daemon = of_daemon(instance, now, of=["SENSOR"])
     if daemon.wrong:
-        return Unwatched(frozenset(deployed.streams.by_name), daemon)
-    wrong = [each for each in of_sensors(instance, deployed, now, at_once=False) if each.wrong]
-    if not wrong:
-        return None
-    parts = [evaluated_by(deployed, each.subject) for each in wrong]
-    return Unwatched(frozenset().union(*parts), wrong[0])
+        return dict.fromkeys(deployed.streams.autoscalers, daemon)
+    found = of_sensors(instance, deployed, now, at_once=False)
+    return {each.subject: each for each in found if each.wrong}
 
 
-def evaluated_by(deployed: Deployed, sensor: str) -> list[str]:
-    """The streams that one of a cluster's autoscalers evaluates."""
+def sensor_of_each(deployed: Deployed) -> dict[str, str]:
+    """The autoscaler that evaluates each stream of a cluster."""
     streams = deployed.streams
     parts = spread(streams.by_name, streams.shards)
-    return parts[streams.autoscalers.index(sensor)]
+    by_sensor = zip(streams.autoscalers, parts, strict=True)
+    return {name: sensor for sensor, part in by_sensor for name in part}
 
 
 def of_storage(instance: dg.DagsterInstance) -> Iterator[Condition]:

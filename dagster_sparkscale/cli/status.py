@@ -3,10 +3,12 @@
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from time import sleep
 from typing import Any
 
@@ -16,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from dagster_sparkscale.capabilities import CAPABILITIES
-from dagster_sparkscale.cli.dagster_side import Unwatched, evaluated_by, unwatched
+from dagster_sparkscale.cli.dagster_side import not_at_work, sensor_of_each
 from dagster_sparkscale.cli.locations import (
     Deployed,
     Target,
@@ -28,6 +30,7 @@ from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.declare.learner import Learner
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import InFlight, in_flight
@@ -67,7 +70,8 @@ def status(
 ) -> None:
     """Show all streams in a table, the worst first, until interrupted. Changes nothing.
 
-    STREAM is a name, or a pattern such as 'orders_*': only those streams are looked at.
+    STREAM is the name of a declared stream, or a pattern such as 'orders_*': only those are looked
+    at.
 
     Decisions are what the policies would decide now: this acts on none.
     """
@@ -96,8 +100,8 @@ class _Look:
     """What one look at a cluster brought."""
 
     rows: Sequence[Row]
-    nobodys: Unwatched | None
-    """The streams that nobody watches; None: there are none, or it is not known."""
+    idle: Mapping[str, Condition]
+    """The sensors that are not at work, and why not; empty also where it is not known."""
     unknown: str | None
     """Why that is not known."""
     no_room: Sequence[tuple[str, str]]
@@ -116,30 +120,30 @@ class _Watched:
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
 
     def wants(self, stream: str) -> bool:
-        return not self.wanted or any(fnmatchcase(stream, each) for each in self.wanted)
+        return _is_wanted(stream, self.wanted)
 
     @property
     def streams(self) -> list[Stream]:
         """The declared streams that are looked at."""
         return [each for each in self.deployed.streams if self.wants(each.name)]
 
+    @cached_property
+    def sensors(self) -> Mapping[str, str]:
+        """The sensor that evaluates each declared stream."""
+        return sensor_of_each(self.deployed)
+
     def as_dicts(self) -> Iterator[dict[str, Any]]:
         """All that is known of each stream."""
-        found, deployed = self.look(), self.deployed
-        sensors = {
-            name: sensor
-            for sensor in deployed.streams.autoscalers
-            for name in evaluated_by(deployed, sensor)
-        }
+        found = self.look()
+        first = self.deployed.streams.autoscalers[0]
         for each, values in zip(found.rows, as_dicts(found.rows), strict=True):
-            # A stream that is declared no more is watched where all sensors are at work.
-            nobody = found.nobodys and (
-                each.stream in found.nobodys.streams or each.stream not in sensors
-            )
+            sensor = self.sensors.get(each.stream)
+            # The first one looks for those that are declared no more.
+            why = found.idle.get(sensor or first)
             yield {
-                "cluster": deployed.owner,
-                "sensor": sensors.get(each.stream),
-                "unwatched": str(found.nobodys) if nobody else None,
+                "cluster": self.deployed.owner,
+                "sensor": sensor,
+                "unwatched": None if why is None else _in_words(why),
                 "health": verdict(each),
                 **values,
             }
@@ -149,10 +153,10 @@ class _Watched:
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
         busy: Mapping[str, InFlight] = {}
         learned: Mapping[str, Learner] = {}
-        nobodys: Unwatched | None = None
+        idle: Mapping[str, Condition] = {}
         unknown = None
         try:
-            busy, nobodys, learned = _of_dagster(self.deployed, self.cluster, now)
+            busy, idle, learned = _of_dagster(self.deployed, streams, self.cluster, now)
         except click.ClickException as error:
             unknown = error.message
         except Exception as error:  # of whatever database it has: the table goes on
@@ -175,7 +179,7 @@ class _Watched:
         rows += [orphan_row(each, now=now) for each in found if self.wants(each.driver.stream)]
         capacity = self.cluster.capacity() if waiting(streams, sightings) else None
         no_room = list(without_room(capacity, streams, sightings))
-        return _Look(worst_first(rows), nobodys, unknown, no_room)
+        return _Look(worst_first(rows), idle, unknown, no_room)
 
 
 @contextmanager
@@ -185,22 +189,34 @@ def _watched(deployed: Sequence[Deployed], wanted: Sequence[str]) -> Iterator[li
         if not any(fnmatchcase(name, pattern) for name in declared):
             refuse_unknown(pattern, deployed)
     with ExitStack() as stack:
-        found = [_Watched(each, stack.enter_context(each.cluster()), wanted) for each in deployed]
-        yield [each for each in found if each.streams]
+        yield [
+            _Watched(each, stack.enter_context(each.cluster()), wanted)
+            for each in deployed
+            if any(_is_wanted(name, wanted) for name in each.streams.by_name)
+        ]
+
+
+def _is_wanted(stream: str, wanted: Sequence[str]) -> bool:
+    return not wanted or any(fnmatchcase(stream, each) for each in wanted)
 
 
 def _of_dagster(
-    deployed: Deployed, cluster: ClusterManager, now: float
-) -> tuple[Mapping[str, InFlight], Unwatched | None, Mapping[str, Learner]]:
-    """The operations in flight, by stream; which streams nobody watches; and what policies have
+    deployed: Deployed, streams: Sequence[Stream], cluster: ClusterManager, now: float
+) -> tuple[Mapping[str, InFlight], Mapping[str, Condition], Mapping[str, Learner]]:
+    """The operations in flight, by stream; the sensors that are not at work; and what policies have
     learned, by stream. Refuses to guess where no Dagster would know."""
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException("no DAGSTER_HOME is set")
+    names = {stream.name for stream in streams}
     with instance_of_home() as instance:
-        busy = in_flight(instance, deployed.streams.cluster_key, cluster, now)
-        nobodys = unwatched(instance, deployed, now)
-        learned = learned_so_far(instance, deployed.streams, now, READING)
-    return busy, nobodys, learned
+        busy = in_flight(instance, deployed.streams.cluster_key, cluster, now, names)
+        idle = not_at_work(instance, deployed, now)
+        learned = learned_so_far(instance, streams, now, READING)
+    return busy, idle, learned
+
+
+def _in_words(why: Condition) -> str:
+    return f"{why.subject}: {why.text}; {why.cure}"
 
 
 def _page(clusters: Sequence[_Watched], console: Console) -> Group:
@@ -214,12 +230,16 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), table(rows, width)]
         parts += [Text(f"{name}: {why}", style="yellow") for name, why in found.no_room]
-        count = sum(map(each.wants, found.nobodys.streams)) if found.nobodys else 0
-        if count:
-            # Of another Dagster, or by another name of the code location, somebody may.
+        # Of another Dagster, or by another name of the code location, somebody may.
+        causes = Counter(
+            _in_words(why)
+            for stream in each.streams
+            if (why := found.idle.get(each.sensors[stream.name])) is not None
+        )
+        for cause, count in causes.items():
             which = "" if count == len(each.streams) else f"{count} of "
-            text = f"By this DAGSTER_HOME nobody watches {which}these streams. {found.nobodys}"
+            text = f"By this DAGSTER_HOME nobody watches {which}these streams. {cause}"
             parts.append(Text(text, style="red"))
-        elif found.unknown is not None:
+        if found.unknown is not None:
             parts.append(Text(f"Whether anybody watches them is not known: {found.unknown}"))
     return Group(*parts)

@@ -15,7 +15,8 @@ class OneByOne:
 
     Args:
         patience: seconds for which a thread waits for another one at most. After that it goes on
-            beside it, and nobody waits for that other one any more: it may hang.
+            beside it, and nobody waits for that other one any more: it may hang. Several that have
+            waited for it in vain go on side by side.
     """
 
     def __init__(self, patience: float) -> None:

@@ -48,6 +48,8 @@ class Watch:
     """When the first tick began, seconds since the epoch; None: there was none."""
     cursor: str | None = None
     """What the last tick had to be remembered. Dagster may not have stored it."""
+    unread: int = 0
+    """Ticks one after the other in which what other sensors remember could not be read."""
     _evaluating: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

@@ -35,6 +35,8 @@ from dagster_sparkscale.watch.telling import Telling
 from dagster_sparkscale.watch.turns import ASSESSING, LOOKING, Room, to_assess
 
 _SKIP_REASON_LIMIT = 4000
+UNREAD = 3
+"""Ticks that are not remembered, at most, while what other sensors remember can't be read."""
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
 
 
@@ -70,7 +72,7 @@ class Tick:
 
     def evaluate(self) -> dg.SensorResult:
         """What Dagster is to store, and which runs it is to start."""
-        self._take_over()
+        knows_all = self._take_over()
         self._watch.learners.tick(self._mine, self._now)
         telling = Telling(
             *(self._watch, self._context, self._instance, self._memory, self._cluster),
@@ -104,16 +106,23 @@ class Tick:
         keep |= remembered_streams & board.unsettled if board.has_moved else remembered_streams
         cursor = self._memory.dump(keep, telling.spill)
         self._watch.pace.told(telling.events)
-        self._watch.cursor = cursor
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _shortened(lines),
             asset_events=telling.events,
-            cursor=cursor,
+            cursor=cursor if self._remembers(cursor, knows_all) else self._context.cursor,
         )
 
-    def _take_over(self) -> None:
-        """Remember what another sensor has of streams that have come to this shard since."""
+    def _remembers(self, cursor: str, knows_all: bool) -> bool:
+        """Whether this tick is to be remembered. Where it lacks what another sensor remembers of a
+        stream, it would pass for the later of both; where it lacks that for long, it is."""
+        self._watch.cursor = cursor if knows_all else None  # which settles nothing
+        self._watch.unread = 0 if knows_all else self._watch.unread + 1
+        return knows_all or self._watch.unread > UNREAD
+
+    def _take_over(self) -> bool:
+        """Remember what another sensor has of streams that have come to this shard since. False: it
+        can't be read."""
         board, sensor = self._watch.shard.board, self._watch.shard.sensor
         if self._context.cursor and self._context.cursor == self._watch.cursor:
             board.settled(sensor)  # not earlier: Dagster may drop what a tick has found
@@ -123,7 +132,7 @@ class Tick:
             text = f"other sensors' cursors can't be read: {type(error).__name__}: {error}"
             self._context.log.exception(text)
             self._faults.append(text)
-            return
+            return False
         for name, (known, spills) in moved.items():
             mine = self._memory.streams.get(name)
             # This sensor's own may be from before the stream went to the other.
@@ -131,6 +140,7 @@ class Tick:
                 # A copy: the next tick takes it again, where this one is dropped.
                 self._memory.streams[name] = replace(known, checks={**known.checks})
                 self._memory.spills = sorted({*self._memory.spills, *spills})
+        return True
 
     def _remembered(self) -> dict[str, Moved]:
         """What all sensors of the cluster remember of each stream; of two the later."""

@@ -173,6 +173,22 @@ class TestSome:
         assert done.exit_code == 2
         assert "stream = 'x_*': no such stream; there is a_1, a_2, b_1, clicks" in done.stderr
 
+    def test_a_cluster_that_has_none_of_them_need_not_be_there(self, terminal: Terminal) -> None:
+        (terminal.folder / "definitions.py").write_text(
+            "import dagster as dg\n"
+            "from dagster_sparkscale import build_defs\n"
+            "from tests.fakes import structured\n"
+            "from tests.in_memory.cluster import MemoryCluster\n"
+            f'one = MemoryCluster(world="{terminal.world.key}")\n'
+            'other = MemoryCluster(world=dg.EnvVar("NOT_THERE_AT_ALL"))\n'
+            "defs = dg.Definitions.merge(\n"
+            '    build_defs([structured("clicks")], one),\n'
+            '    build_defs([structured("others")], other, cluster_key="second"),\n'
+            ")\n"
+        )
+        assert terminal.ask("status", "--once", "clicks").exit_code == 0
+        assert "NOT_THERE_AT_ALL" in terminal.ask("status", "--once").stderr
+
     def test_of_thousands_not_all_are_named(self, terminal: Terminal) -> None:
         terminal.declare('*(structured(f"s_{number:02}") for number in range(30))')
         done = terminal.ask("status", "--once", "odd")
@@ -222,6 +238,25 @@ class TestWhoWatches:
         assert f"nobody watches these streams. {second}" in text
         other = next(name for name in names if name not in its)
         assert "nobody watches" not in " ".join(table(healthy, other))
+
+    def test_of_several_each_is_named_for_its_own_streams(self, healthy: Terminal) -> None:
+        names = [f"s_{number}" for number in range(9)]
+        streams = ", ".join(f'structured("{name}")' for name in names)
+        healthy.world.run(structured("odd"), owner="definitions.py/spark_cluster")
+        healthy.declare(streams, more=", shards=3")
+        tick(InstigatorStatus.RUNNING)
+        parts = spread(names, 3)
+        assert all(parts)
+        off = ["autoscaler_shard_2", "autoscaler_shard_3"]
+        for sensor in off:
+            tick(InstigatorStatus.STOPPED, sensor=sensor)
+        text = " ".join(table(healthy))
+        for sensor, its in zip(off, parts[1:], strict=True):
+            assert f"nobody watches {len(its)} of these streams. {sensor}: switched off" in text
+            assert str(of(healthy, its[0])["unwatched"]).startswith(f"{sensor}: ")
+            assert "nobody watches these streams. " + sensor in " ".join(table(healthy, its[0]))
+        # Who looks for streams that are declared no more is at work.
+        assert of(healthy, "odd")["unwatched"] is None
 
     def test_its_last_tick_is_long_ago(self, healthy: Terminal) -> None:
         tick(ago=900)

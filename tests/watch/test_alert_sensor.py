@@ -332,7 +332,7 @@ def test_it_may_begin_switched_off():
         ({"after": {"failed": -5}}, "after['failed'] = -5: must not be negative"),
         ({"after": {"failed": float("inf")}}, "after['failed'] = inf: must not be negative, and"),
         ({"after": {"failed": float("nan")}}, "after['failed'] = nan: must not be negative"),
-        ({"after": {"unwatched": 60}}, "after['unwatched'] = 60: must be at least 12 min: a fleet"),
+        ({"after": {"unwatched": 60}}, "after['unwatched'] = 60: must be at least 20 min: a fleet"),
         ({"after": "5 min"}, "after = '5 min': must be a dict, such as "),
         ({"after": False}, "after = False: must be a dict, such as "),
         ({"tell_resolved": "no"}, "tell_resolved = 'no': must be True or False"),

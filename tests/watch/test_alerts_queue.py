@@ -3,6 +3,7 @@
 import random
 import zlib
 from base64 import b64encode
+from dataclasses import replace
 from string import ascii_letters
 
 import pytest
@@ -11,6 +12,7 @@ from dagster_sparkscale.watch.alerts.alerts import (
     AGAIN,
     REFUSALS,
     ROOM,
+    TOLD,
     WAITING,
     AlertMemory,
 )
@@ -93,6 +95,16 @@ class TestAnAddressThatDoesNotTakeIt:
         assert {each.stream for each in again.told} >= {each.stream for each in last}
         again.learn(news(*last), AT_ONCE, NOW + 360)
         assert [each.id for each in again.queue] == waiting
+
+    def test_problems_that_come_and_go_by_the_thousand_are_not_all_remembered(self):
+        people, at = People(), NOW
+        for group in range(20):
+            found = [one(f"stream_{group}_{number}_" + "x" * 40) for number in range(100)]
+            for problems in (found, [], found, []):
+                at += 20
+                people.learn(news(*(replace(each, since=at) for each in problems)), AT_ONCE, at)
+        assert len(people.memory.told) <= TOLD
+        assert len(people.memory.dump()) <= ROOM
 
     def test_a_problem_that_was_over_before_it_was_told_is_not_told_but_counted(self):
         memory = AlertMemory()

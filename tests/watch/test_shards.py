@@ -211,6 +211,25 @@ class TestFleet:
         first_of, then = told
         assert first_of["since"] == then["since"] < clock[0] - 600
 
+    def test_it_is_another_problem_where_nobody_has_told_of_the_fleet_for_long(
+        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+    ) -> None:
+        now = [0.0]
+        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        made = running(6, 2)
+        first, other = made.names
+        since = []
+        for _ in range(2):
+            made.tick(other)
+            now[0] += board_module.SILENT + 1
+            clock[0] += 7200
+            tick = made.tick(first).fleet
+            assert tick is not None
+            (problem,) = tick["for alerts"]["problems"]
+            since.append(problem["since"])
+            made.load()
+        assert since[1] - since[0] == 7200
+
     def test_streams_that_nobody_declares_are_found_by_the_first_alone(self) -> None:
         made = running(4, 2)
         made.world.run(structured("forgotten"))

@@ -94,6 +94,32 @@ def test_while_it_cannot_be_read_nothing_is_forgotten(
         assert before[name] < after[name]
 
 
+def test_one_that_could_not_read_them_settles_nothing(
+    cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> dict[str, str]:
+        raise OSError("database is locked")
+
+    made = running(12, 1, cursors=cursors)
+    for _ in range(2):
+        made.tick("autoscaler")
+        clock[0] += 60
+    before = minutes(made)
+    made = reloaded(made, 2)
+    first, other = made.names
+    with monkeypatch.context() as broken:
+        broken.setattr(tick_module, "sensor_cursors", locked)
+        made.tick(other)  # what it stores lacks what the first one remembers
+    made.tick(first)
+    for _ in range(3):
+        clock[0] += 60
+        for name in made.names[::-1]:
+            made.tick(name)
+    after = minutes(made)
+    for name in before:
+        assert before[name] < after[name]
+
+
 def test_of_two_sensors_that_remember_a_stream_the_later_is_right(
     cursors: dict[str, str | None], clock: list[float]
 ) -> None:

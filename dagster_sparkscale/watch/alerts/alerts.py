@@ -38,9 +38,10 @@ AFTER: Mapping[str, float] = {
 WAITING = 100
 """Alerts that wait for an address, with which no problem is queued any more: it is when there is
 room, if it still stands."""
-LEAST = {"unwatched": 720.0}
+LEAST = {"unwatched": 1200.0}
 """Seconds that a problem must last at least: a fleet in which nothing changes is told of every 10
-minutes, by a tick that comes a minute later at most."""
+minutes, by several sensors up to 3 minutes later where the code was loaded anew, and a tick or two
+may fail."""
 AGAIN = 1800.0
 """Seconds within which a problem that comes again is one that comes and goes, which is over when it
 has stayed away for as long. Not so one that ends only where a person acts."""
@@ -192,7 +193,7 @@ class AlertMemory:
             # Below 0: the clock was set back since, and how long it has lasted is not known.
             if one.problem in after and not 0 <= now - one.since < after[one.problem]
         }
-        listed, unlisted, over = [], [], []
+        listed, unlisted, away, over = [], [], [], []
         for what, one in known.items():
             again = current.get(what)
             if again and again.since == one.since:
@@ -205,15 +206,15 @@ class AlertMemory:
                 elif self._waits(one):
                     self._take_back(one)
             elif one.comes_and_goes and 0 <= now - one.last < AGAIN:
-                listed.append(one)
+                away.append(one)
             else:
                 over.append(one)
         self._end(over, now, resolved)
-        stands = {_what(one) for one in listed}
+        stands = {_what(one) for one in (*listed, *away)}
         new = [one for what, one in current.items() if what in lasting and what not in stands]
         listed += self._begin(new, now)
-        room = max(0, TOLD - len(listed))
-        self.told = (*unlisted[max(0, len(unlisted) - room) :], *listed)
+        room, others = max(0, TOLD - len(listed)), [*unlisted, *away]
+        self.told = (*others[max(0, len(others) - room) :], *listed)
 
     def _begin(self, new: Sequence[Occurrence], now: float) -> Iterator[ReportedProblem]:
         """Queue that there are problems, as far as there is room, and return which."""

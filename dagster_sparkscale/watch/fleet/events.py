@@ -109,7 +109,7 @@ def fleet_event(
         else row
         for row in fleet
     ]
-    standing = [asdict(each) for each in _as_before(unwatched, instance, key, owner)]
+    standing = [asdict(each) for each in _as_before(unwatched, instance, key, owner, now)]
     standing += [_as_problem(*each) for each in memory.standing(fleet, now)]
     event = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
@@ -123,14 +123,19 @@ def fleet_event(
 
 
 def _as_before(
-    unwatched: Iterable[Occurrence], instance: DagsterInstance, key: dg.AssetKey, owner: str
+    unwatched: Iterable[Occurrence],
+    instance: DagsterInstance,
+    key: dg.AssetKey,
+    owner: str,
+    now: float,
 ) -> Iterator[Occurrence]:
     """Sensors that nobody evaluates, since they were first told of: who says so may be a process
     that has begun later, and counts from then."""
     if not (silent := [*unwatched]):
         return
     last = latest(instance, key, owner)
-    problems = last.problems if last else ()
+    # Of a fleet that nobody has told of for longer, they may have been back meanwhile.
+    problems = last.problems if last and now - last.at < 2 * QUIET else ()
     known = {each.stream: each.since for each in problems if each.problem == "unwatched"}
     for one in silent:
         yield replace(one, since=min(one.since, known.get(one.stream, one.since)))
