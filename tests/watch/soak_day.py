@@ -80,6 +80,8 @@ class Day:
         )
         self.defs = build_defs([stream_of(name) for name in self.names], cluster, shards=shards)
         self.sensors = [autoscaler("spark_cluster", shard) for shard in range(shards)]
+        for sensor in self.sensors:  # as the code server does, before it evaluates any
+            self.defs.resolve_sensor_def(sensor)
 
     def minute(self) -> None:
         self.clock.ahead += 60
