@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ class Day:
         self.asked |= {request.tags[STREAM_TAG] for request in result.run_requests or ()}
 
     def minutes(self, names: list[str]) -> dict[str, list[int]]:
-        """When each stream was looked at."""
+        """When each stream was looked at, stored or not."""
         waiting: dict[str, set[int]] = {name: set() for name in names}
         for sensor in self.sensors:
             memory = Memory.load(self.cursors.get(sensor))
@@ -120,11 +120,11 @@ class Day:
             assert lost is None, lost
             for name in waiting.keys() & memory.streams.keys():
                 waiting[name] |= {minute.at for minute in memory.streams[name].minutes}
-        stored = {
-            name: {minute.at for minute in history(self.instance, dg.AssetKey([name]), 0)}
-            for name in names
-        }
-        return {name: sorted(stored[name] | waiting[name]) for name in names}
+        for name in names:
+            with suppress(LookupError):  # nothing of it is stored yet
+                stored = history(self.instance, dg.AssetKey([name]), 0)
+                waiting[name] |= {minute.at for minute in stored}
+        return {name: sorted(found) for name, found in waiting.items()}
 
     @contextmanager
     def agents_hang(self) -> Iterator[None]:
