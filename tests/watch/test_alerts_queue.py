@@ -11,11 +11,11 @@ import pytest
 from dagster_sparkscale.watch.alerts.alerts import (
     AGAIN,
     REFUSALS,
-    ROOM,
     TOLD,
     WAITING,
     AlertMemory,
 )
+from dagster_sparkscale.watch.cursor import ROOM
 from dagster_sparkscale.watch.fleet.news import Occurrence
 from tests.watch.alerted import (
     AT_ONCE,

@@ -128,6 +128,14 @@ def rows(tick: Tick) -> str:
     return "".join(str(value) for key, value in tick.fleet.items() if key.startswith("streams"))
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What time it is by the clock by which sensors see that another one is silent."""
+    passed = [0.0]
+    monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+    return passed
+
+
 class TestFleet:
     def test_each_stream_is_told_of_by_one_sensor_and_the_first_tells_of_all(self) -> None:
         made = running(12, 3)
@@ -146,10 +154,8 @@ class TestFleet:
         assert made.tick(first).fleet is not None
 
     def test_a_sensor_that_is_switched_off_leaves_its_streams_unknown(
-        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+        self, now: list[float], clock: list[float]
     ) -> None:
-        now = [0.0]
-        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         made = running(6, 2)
         first, other = made.names
         made.tick(other)
@@ -163,10 +169,8 @@ class TestFleet:
         assert f"the sensor {other}, which evaluates it, has not ticked for" in glance
 
     def test_what_is_wrong_with_them_stands_meanwhile(
-        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+        self, now: list[float], clock: list[float]
     ) -> None:
-        now = [0.0]
-        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         made = Sharded([scaled(f"stream_{number}", max_executors=2) for number in range(6)], 2)
         for stream in made.streams:  # at its maximum, and too slow
             overload(made, stream, executors=2)
@@ -192,10 +196,8 @@ class TestFleet:
         assert all(one["problem"] != "unwatched" for one in told["for alerts"]["problems"])
 
     def test_it_is_the_same_problem_after_the_code_location_was_loaded_anew(
-        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+        self, now: list[float], clock: list[float]
     ) -> None:
-        now = [0.0]
-        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         made = running(6, 2)
         first, other = made.names
         made.tick(other)
@@ -212,10 +214,8 @@ class TestFleet:
         assert first_of["since"] == then["since"] < clock[0] - 600
 
     def test_it_is_another_problem_where_nobody_has_told_of_the_fleet_for_long(
-        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+        self, now: list[float], clock: list[float]
     ) -> None:
-        now = [0.0]
-        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         made = running(6, 2)
         first, other = made.names
         since = []
@@ -375,10 +375,8 @@ class TestBudget:
         assert self.decided(made, "clicks").startswith("hold: the budget of the cluster is 10 ")
 
     def test_cores_do_not_wait_for_a_sensor_that_is_switched_off(
-        self, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+        self, now: list[float], clock: list[float]
     ) -> None:
-        now = [0.0]
-        monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
         urgent = BOTH[1].model_copy(update={"priority": 1})
         made = Sharded([BOTH[0], urgent], 12, Budget(cores=10))
         idle = overload(made, BOTH[0], executors=4, batch_seconds=7)

@@ -44,13 +44,23 @@ def minutes(made: Sharded) -> dict[str, set[int]]:
     return found
 
 
-def test_a_tick_that_dagster_drops_costs_no_minute_of_a_stream_that_has_come(
-    cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def seen_twice(cursors: dict[str, str | None], clock: list[float]) -> Sharded:
+    """Twelve streams of one sensor, which has ticked twice."""
     made = running(12, 1, cursors=cursors)
     for _ in range(2):
         made.tick("autoscaler")
         clock[0] += 60
+    return made
+
+
+def locked(*_: object) -> dict[str, str]:
+    raise OSError("database is locked")
+
+
+def test_a_tick_that_dagster_drops_costs_no_minute_of_a_stream_that_has_come(
+    cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = seen_twice(cursors, clock)
     before = minutes(made)
     made = reloaded(made, 3)
     first, other, third = made.names
@@ -72,13 +82,7 @@ def test_a_tick_that_dagster_drops_costs_no_minute_of_a_stream_that_has_come(
 def test_while_it_cannot_be_read_nothing_is_forgotten(
     cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(*_: object) -> dict[str, str]:
-        raise OSError("database is locked")
-
-    made = running(12, 1, cursors=cursors)
-    for _ in range(2):
-        made.tick("autoscaler")
-        clock[0] += 60
+    made = seen_twice(cursors, clock)
     before = minutes(made)
     made = reloaded(made, 3)
     with monkeypatch.context() as broken:
@@ -97,13 +101,7 @@ def test_while_it_cannot_be_read_nothing_is_forgotten(
 def test_one_that_could_not_read_them_settles_nothing(
     cursors: dict[str, str | None], clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(*_: object) -> dict[str, str]:
-        raise OSError("database is locked")
-
-    made = running(12, 1, cursors=cursors)
-    for _ in range(2):
-        made.tick("autoscaler")
-        clock[0] += 60
+    made = seen_twice(cursors, clock)
     before = minutes(made)
     made = reloaded(made, 2)
     first, other = made.names

@@ -18,6 +18,7 @@ from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.watch.cursor import ROOM
 from dagster_sparkscale.watch.fleet.news import News, Occurrence, what_is, what_was
 
 MINUTE = 60.0
@@ -52,8 +53,6 @@ forgotten: that they are over is not told."""
 SAME = 150.0
 """Seconds between two ticks of the autoscaler, twice. A problem that is dated anew by less, in two
 observations one after the other, is the same one: its date was lost with a cursor."""
-ROOM = 56_000
-"""Characters of a cursor: on MySQL a tick has 64 KB for it and what stands beside it."""
 BEGINNING = 40
 """Characters of a problem's text in an alert that waits, where there is no room for all."""
 REFUSALS = 3
