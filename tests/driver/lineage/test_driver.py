@@ -41,9 +41,11 @@ def named(event: dict[str, Any], side: str) -> set[tuple[str, str]]:
 
 
 def writes(driver: Driver) -> None:
-    """Wait until the query has written what it was given."""
+    """Wait until a query has written what it was given, and that of Kinesis has failed: a query
+    that fails while it is stopped is no clean end."""
     out = driver.folder / "data" / "out"
     wait_for("output", lambda: list(out.glob("*.json")), 120, about=driver.log)
+    wait_for("its failure", lambda: "no Kinesis:" in driver.log(), 120, about=driver.log)
 
 
 def test_a_driver_is_a_run_from_its_start_to_its_end(tmp_path: Path):

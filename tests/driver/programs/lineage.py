@@ -28,7 +28,7 @@ kinesis = spark.readStream.format("kinesis-direct").options(
     streamName="clicks", region="eu-central-1", endpointUrl="http://127.0.0.1:9"
 )
 try:
-    kinesis.load().writeStream.format("noop").queryName("away").start()
+    kinesis.load().writeStream.format("noop").queryName("away").start().awaitTermination()
 except Exception as error:
     print("no Kinesis:", error)
 while copied.lastProgress is None:
