@@ -51,7 +51,7 @@ class Checker:
             self.found.append(f"two drivers on one checkpoint: {others}")
         if it.epoch <= self._stopped.get(it.stream, 0):
             self.found.append(f"began after a stop: {it}")
-        self._has_what_was_told(it, it.start.record.submitted_at - EPOCH)
+        self._has_what_was_told(it, self._submitted(it))
         died = self._died.pop(it.stream, None)
         if died is not None:
             self.recovered.append(self.processes.clock.now - died)
@@ -80,8 +80,10 @@ class Checker:
                 self._wrong(deed, f"done twice: it has launched {launches[deed.name]} drivers")
         for it in self.processes.all:
             for other in self.processes.all:
-                ended, began = other.ended_at, it.start.record.submitted_at
-                if other.mark == it.met and ended is not None and ended < began:
+                ended = other.ended_at
+                if other.mark != it.met or ended is None:
+                    continue
+                if ended < EPOCH + self._submitted(it):
                     self.found.append(f"refused in vain: {it}, as {other} had its checkpoint")
             for move, times in Counter(it.moves).items():
                 if times > 1:
@@ -99,6 +101,9 @@ class Checker:
             self.found.append(f"not visible: {it} works, and people see {seen}")
         elif (status.requested, dict(status.rates or {})) != (it.kept.requested, it.kept.rates):
             self.found.append(f"not visible: what {it} was asked for")
+
+    def _submitted(self, it: DriverProcess) -> float:
+        return self.processes.submitted[it.stream, it.epoch]
 
     def _has_what_was_told(self, it: DriverProcess, until: float) -> None:
         """What was told to be set until then, a driver has."""

@@ -27,6 +27,28 @@ _IN_WORDS = {
     Mode.ANSWERS_AFTER_LEASE: "is carried out, and who asked hears of it when its lease is over",
     Mode.CARRIED_OUT_LATE: "times out, and is carried out up to 60 s after that",
 }
+
+
+class Clocks(Enum):
+    """What is wrong with the clocks on the wall of Dagster's hosts. The value is its part of a
+    fault's name."""
+
+    APART = "apart"
+    JUMP = "jump"
+
+    @property
+    def in_words(self) -> str:
+        return _OF_CLOCKS[self]
+
+
+_OF_CLOCKS = {
+    Clocks.APART: "runs and ticks are on hosts whose clocks are a minute or an hour ahead or "
+    "behind, each by another",
+    Clocks.JUMP: "the clock of all runs and ticks jumps to a minute or an hour ahead or behind, "
+    "and on to another, about once a minute",
+}
+OFF = (-3600.0, -60.0, 60.0, 3600.0)
+"""Seconds by which a clock is wrong."""
 PARTS = {
     "store": "a call to the store of records and claims",
     "agent": "a request to the agent of a driver",
@@ -38,15 +60,19 @@ RATES = (0.02, 0.05, 0.15)
 """The shares of calls that meet the fault; a seed chooses one of them."""
 RATES_OF_AGENT = (0.05, 0.15, 0.4)
 """Of its calls there are fewer."""
+RATES_OF_CLOCKS = (0.2, 0.5, 1.0)
+"""The shares of runs and ticks on a wrong clock, or of minutes in which it jumps."""
+CLOCKS = "clocks"
+"""The part that no call goes to."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to calls. With neither part nor mode, anything does."""
+    """What happens to calls, or to clocks. Without a mode, anything does to any call."""
 
     part: str
-    mode: Mode | None = None
-    """None: any of them."""
+    mode: Mode | Clocks | None = None
+    """None: any of `Mode`."""
 
     @property
     def name(self) -> str:
@@ -56,11 +82,13 @@ class Fault:
     def in_words(self) -> str:
         if self.mode is None:
             return "any call meets any of these, each time another one"
+        if isinstance(self.mode, Clocks):
+            return self.mode.in_words
         return f"{PARTS[self.part]} {self.mode.in_words}"
 
     @property
     def rates(self) -> tuple[float, ...]:
-        return RATES_OF_AGENT if self.part == "agent" else RATES
+        return {"agent": RATES_OF_AGENT, CLOCKS: RATES_OF_CLOCKS}.get(self.part, RATES)
 
     def hits(self, part: str) -> bool:
         return self.part in (EVERYWHERE, part)
@@ -68,6 +96,11 @@ class Fault:
 
 ANYTHING = Fault(EVERYWHERE)
 FAULTS = {
-    each.name: each for each in (*(Fault(part, mode) for part in PARTS for mode in Mode), ANYTHING)
+    each.name: each
+    for each in (
+        *(Fault(part, mode) for part in PARTS for mode in Mode),
+        *(Fault(CLOCKS, mode) for mode in Clocks),
+        ANYTHING,
+    )
 }
 """By name."""

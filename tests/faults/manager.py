@@ -4,6 +4,7 @@ What is the library's own here: `submit`, `find`, `stop`, `end` and all that the
 is played: a store, processes, and what their agents answer.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -76,6 +77,11 @@ class PlayedStore(MemoryStore):
         thread = current()
         assert thread is not None
         return Process("memory", thread.process.pid, thread.process.name)
+
+    def swap(self, stream: str, record: Record) -> None:
+        super().swap(stream, record)
+        known = self.place.processes.submitted
+        known.setdefault((stream, record.epoch), self.place.clock.now)
 
     def has_ended(self, process: Process) -> bool:
         # As on Kubernetes, where each run has a pod of its own: of others nothing is known.
@@ -171,9 +177,9 @@ class PlayedDriver(SubmittedDriver):
             return Observed(gone)
         where = f"memory process {self.record.epoch}"
         if it is None:
-            # As a pod that is not there: it may be launched yet, for as long as that may take.
-            recent = self.place.clock.wall - self.record.submitted_at < LAUNCHED_WITHIN
-            if recent:
+            # As a pod that is not there: it may be launched yet, for as long as that may take, by
+            # the clock of who looks.
+            if abs(time.time() - self.record.submitted_at) < LAUNCHED_WITHIN:
                 return Observed(Fate(DriverState.STARTING), where)
             return Observed(Fate(DriverState.FAILED, reason="it was never launched"), where)
         if it.phase == "ended":

@@ -24,7 +24,7 @@ from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.sighting import look
 from tests.faults.checker import Checker, is_to_run
 from tests.faults.deeds import STREAMS, Deed
-from tests.faults.kinds import Fault
+from tests.faults.kinds import OFF, Clocks, Fault
 from tests.faults.manager import Place
 from tests.faults.processes import Processes
 from tests.faults.simulation import Process, Simulation, clocks
@@ -118,7 +118,7 @@ class Play:
         at += 60
         self.clock.begin("ticks", self._ticks)
         self.clock.run(at)
-        self.place.network.fault = None
+        self.place.network.fault, self.clock.ahead = None, 0.0
         self._say("the fault is over")
         self._rest()
         self._see_to_rest()
@@ -158,8 +158,28 @@ class Play:
                 pause = self.clock.chance.uniform(1, 40)
                 self._at(self.clock.now + pause, lambda: self._again(deed, tries))
 
-        self._runs[deed] = self.clock.begin(name, act)
+        self._runs[deed] = self._on_a_host(name, act)
         return deed
+
+    def _on_a_host(self, name: str, act: Callable[[], Any]) -> Process:
+        """Begin a process of Dagster's, on a host whose clock may be wrong."""
+        process, network = self.clock.begin(name, act), self.place.network
+        mode = network.fault.mode if network.fault else None
+        if mode is Clocks.APART and self.clock.chance.random() < self.rate:
+            process.ahead = self.clock.chance.choice(OFF)
+            network.met[name.partition(" ")[0], mode] += 1
+            self._say(f"{name}: its clock is {process.ahead:+.0f} s off")
+        return process
+
+    def _clocks_jump(self) -> None:
+        """Until the fault is over."""
+        chance, network = self.clock.chance, self.place.network
+        while network.fault is self.fault:
+            if chance.random() < self.rate:
+                self.clock.ahead = chance.choice((0.0, *OFF))
+                network.met["clock", Clocks.JUMP] += 1
+                self._say(f"clocks are {self.clock.ahead:+.0f} s off")
+            self.clock.sleep(chance.uniform(10, 110))
 
     def _again(self, deed: Deed, tries: int) -> None:
         """Ask for what has failed again, unless something else was asked for since."""
@@ -170,6 +190,8 @@ class Play:
     def _fault_begins(self) -> None:
         self._say(f"from now on: {self.fault.in_words} (of {self.rate:.0%})")
         self.place.network.fault = self.fault
+        if self.fault.mode is Clocks.JUMP:
+            self.clock.begin("clocks", self._clocks_jump)
 
     def _happens(self, what: str, stream: Stream) -> None:
         chance = self.clock.chance
@@ -218,7 +240,7 @@ class Play:
         while True:
             self.checker.watch()
             if tick is None or not tick.lives:
-                tick = self.clock.begin("tick", self._look)
+                tick = self._on_a_host("tick", self._look)
             self.clock.sleep(TICK)
 
     def _look(self) -> None:

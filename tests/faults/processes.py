@@ -87,6 +87,9 @@ class Processes:
     begun: Callable[[DriverProcess], None] = lambda it: None
     """Called with a driver that has begun to work."""
     all: list[DriverProcess] = field(default_factory=list)
+    submitted: dict[tuple[str, int], float] = field(default_factory=dict)
+    """When the record of a driver was first stored, by the simulation's clock, by stream and
+    epoch."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """In checkpoints."""
     partitions: dict[str, int] = field(default_factory=dict)

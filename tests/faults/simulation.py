@@ -35,6 +35,8 @@ class Process:
     pid: int
     dead: bool = False
     held_up_until: float = 0.0
+    ahead: float = 0.0
+    """Seconds by which the clock of its host is ahead of the simulation's."""
     threads: list["Thread"] = field(default_factory=list)
 
     @property
@@ -64,6 +66,8 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.now = 0.0
+        self.ahead = 0.0
+        """Seconds by which the clocks of all hosts are ahead, in `time.time` alone."""
         self.hub = getcurrent()
         """Who gives everybody a turn: who has made the simulation."""
         self.faults: list[Exception] = []
@@ -173,7 +177,9 @@ def clocks() -> Iterator[None]:
 
     def since_the_epoch() -> float:
         thread = current()
-        return wall() if thread is None else thread.world.wall
+        if thread is None:
+            return wall()
+        return thread.world.wall + thread.world.ahead + thread.process.ahead
 
     with ExitStack() as patches:
         for name, function in (

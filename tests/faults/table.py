@@ -25,7 +25,7 @@ def rows(text: str) -> list[str]:
 def table(found: Mapping[str, Tried], on: date) -> str:
     """The table, with its sums below."""
     lines = [
-        "| fault | what is done | schedules tried | held | calls that met it | seconds to recover: "
+        "| fault | what is done | schedules tried | held | times it was met | seconds to recover: "
         "half, 95 % | one of them again |",
         "|---|---|---|---|---|---|---|",
         *(_row(FAULTS[name], each) for name, each in found.items()),

@@ -17,7 +17,7 @@ from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS
 from dagster_sparkscale.clusters.records.store import Store
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from tests.faults.kinds import Fault, Mode
+from tests.faults.kinds import Clocks, Fault, Mode
 from tests.faults.simulation import Simulation, current
 
 LATENCY = 0.05
@@ -69,7 +69,7 @@ class Network:
     fault: Fault | None
     rate: float
     calls: Counter[str] = field(default_factory=Counter)
-    met: Counter[tuple[str, Mode]] = field(default_factory=Counter)
+    met: Counter[tuple[str, Mode | Clocks]] = field(default_factory=Counter)
     """How often each method has met each fault."""
 
     def call(self, contract: Contract, name: str, do: Callable[[], Any], timeout: float) -> Any:
@@ -110,7 +110,9 @@ class Network:
 
     def _mode(self, part: str) -> Mode | None:
         fault = self.fault
-        if fault is None or not fault.hits(part) or self.world.chance.random() >= self.rate:
+        if fault is None or isinstance(fault.mode, Clocks) or not fault.hits(part):
+            return None
+        if self.world.chance.random() >= self.rate:
             return None
         return fault.mode or self.world.chance.choice(list(Mode))
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from itertools import product
 
+from tests.faults.real.clocks import CLOCKS
 from tests.faults.real.disks import FAULTS, WHERE
 from tests.faults.real.links import Damage
-from tests.faults.real.processes import VICTIMS, fault_name
+from tests.faults.real.processes import HOW, VICTIMS, fault_name
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ _LINKS = {
     ),
 }
 _DISKS = {"full": "is full", "no-inodes": "has no inodes left", "read-only": "is read-only"}
+_PROCESSES = {
+    "stopped": "stopped by SIGSTOP for 75 s",
+    "no-descriptors": "no descriptor is free for 75 s, so no file and no connection can be opened",
+}
 _RUNS = "then the stream runs and can be rescaled; what fails says why"
 _FAULTS = [
     *(
@@ -47,15 +52,23 @@ _FAULTS = [
     ),
     *(
         RealFault(
-            fault_name(who),
-            f"{who} is stopped by SIGSTOP for 75 s",
+            fault_name(how, who),
+            f"{who}: {_PROCESSES[how]}",
             "one driver has batches in the end; no second one works meanwhile",
         )
-        for who in VICTIMS
+        for how, who in product(HOW, VICTIMS)
     ),
     *(
         RealFault(f"{where}-{how}", f"the disk of the {where} {_DISKS[how]}", _RUNS)
         for where, how in product(WHERE, FAULTS)
+    ),
+    *(
+        RealFault(
+            name,
+            f"the clock of Dagster's host jumps by {seconds:+,.0f} s, and back after 75 s",
+            "the same driver goes on; what is asked for before, meanwhile and after is done",
+        )
+        for name, seconds in CLOCKS.items()
     ),
 ]
 REAL = {each.name: each for each in _FAULTS}

@@ -1,14 +1,16 @@
-"""Processes that stand still for longer than a lease, and than Spark's own deadlines, and go on.
+"""Processes that stand still, or can't open a file or a connection, for longer than a lease and
+than Spark's own deadlines, and go on.
 
 The sensor goes on meanwhile, and what it asks for is carried out. What must hold: a driver that
 stands still is not replaced while its process is there, as it might go on; one process is the
 stream's driver in the end, and its batches go on with the executors that are wanted.
 """
 
+import itertools
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -24,15 +26,14 @@ LASTS = 75.0
 master (60 s)."""
 
 
-def fault_name(who: str) -> str:
-    """The name of the fault that stops it."""
-    return f"stopped-{who.rpartition(' ')[2]}"
+def fault_name(how: str, who: str) -> str:
+    """The name of the fault that one of `HOW` is for one of `VICTIMS`."""
+    return f"{how}-{who.rpartition(' ')[2]}"
 
 
-def play(cluster: LocalCluster, folder: Path, who: str, record: Record) -> None:
-    name = f"stopped_{who.replace(' ', '_')}"
+def play(cluster: LocalCluster, folder: Path, how: str, who: str, record: Record) -> None:
     stream = paced_stream(
-        name,
+        fault_name(how, who).replace("-", "_"),
         folder,
         autoscale=RatioPolicy(interval=10, min_executors=2, max_executors=3),
         recovery=RESTARTED_AT_ONCE,
@@ -40,7 +41,7 @@ def play(cluster: LocalCluster, folder: Path, who: str, record: Record) -> None:
     with deployed(cluster, stream, folder) as d:
         told(d.materialize())
         wait_for("two executors and a batch", lambda: healthy(d))
-        with standing_still(victims(cluster, d, who)):
+        with HOW[how](victims(cluster, d, who)):
             lasts(LASTS, lambda: seen_to(d) and at_most_one_moves(cluster))
         recovers(
             record,
@@ -67,6 +68,34 @@ def standing_still(processes: list[psutil.Process]) -> Iterator[None]:
         for each in processes:
             if each.is_running():  # and is no other process with its number
                 os.kill(each.pid, signal.SIGCONT)
+
+
+@contextmanager
+def without_descriptors(processes: list[psutil.Process]) -> Iterator[None]:
+    """Have them open nothing more, while what they have open stays open."""
+    with ExitStack() as given_back:
+        for each in processes:
+            given_back.callback(_limit, each, each.rlimit(psutil.RLIMIT_NOFILE))
+            _, most = each.rlimit(psutil.RLIMIT_NOFILE)
+            _limit(each, (_lowest_free(each), most))
+        yield
+
+
+def _lowest_free(process: psutil.Process) -> int:
+    """The number that the next file would have which it opens."""
+    taken = {int(number) for number in os.listdir(f"/proc/{process.pid}/fd")}
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def _limit(process: psutil.Process, soft_and_hard: tuple[int, int]) -> None:
+    if process.is_running():
+        process.rlimit(psutil.RLIMIT_NOFILE, soft_and_hard)
+
+
+HOW: dict[str, Callable[[list[psutil.Process]], AbstractContextManager[None]]] = {
+    "stopped": standing_still,
+    "no-descriptors": without_descriptors,
+}
 
 
 def seen_to(d: Deployment) -> bool:

@@ -1,6 +1,7 @@
-"""Everything of a stream and its cluster stands still in turn."""
+"""Everything of a stream and its cluster stands still in turn, or can't open anything."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     made.shutdown(force=True)
 
 
-@pytest.mark.parametrize("who", VICTIMS, ids=processes.fault_name)
-def test_standing_still(
-    cluster: LocalCluster, who: str, tmp_path: Path, record_property: Record
+ALL = list(product(processes.HOW, VICTIMS))
+
+
+@pytest.mark.parametrize(("how", "who"), ALL, ids=[processes.fault_name(*each) for each in ALL])
+def test_a_process(
+    cluster: LocalCluster, how: str, who: str, tmp_path: Path, record_property: Record
 ) -> None:
-    processes.play(cluster, tmp_path, who, record_property)
+    processes.play(cluster, tmp_path, how, who, record_property)
