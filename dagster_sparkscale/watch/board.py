@@ -115,8 +115,8 @@ class Board:
                     return None
             return rows
 
-    def unwatched(self, sensor: str, now: float) -> list[Occurrence]:
-        """The other shards that are silent, as problems of the fleet.
+    def unwatched(self, sensor: str, now: float) -> dict[str, Occurrence]:
+        """The other shards that are silent, as problems of the fleet, by their sensor.
 
         Args:
             now: seconds since the epoch.
@@ -127,8 +127,8 @@ class Board:
                 for other, streams in self._shards.items()
                 if other != sensor and streams
             }
-        return [
-            Occurrence(
+        return {
+            other: Occurrence(
                 *(other, "unwatched", round(now - seconds, 3)),
                 f"this sensor evaluates {counted(len(self._shards[other]), 'stream')}, and has not "
                 "ticked for long: see in Dagster whether it is on, and its last ticks",
@@ -136,7 +136,12 @@ class Board:
             )
             for other, seconds in silent.items()
             if seconds > SILENT
-        ]
+        }
+
+    @property
+    def ticked(self) -> Collection[str]:
+        """The sensors that have ticked since the process began."""
+        return self._at.keys()
 
     @contextmanager
     def shares_beside(self, sensor: str) -> Iterator[list[Share]]:

@@ -96,6 +96,19 @@ class StreamMemory:
         """Remember one minute more since the last event."""
         self.pending = added(self.pending, minute)
 
+    def go_on(self, seen: "StreamMemory") -> None:
+        """Add what has been seen since by who did not know this."""
+        for minute in seen.minutes:
+            if minute.at > self.last_at:
+                self.usage = self.usage.after(minute, self.last_at)
+                self.add(minute)
+        if seen.evaluated.at > self.evaluated.at:
+            self.evaluated, self.asked = seen.evaluated, seen.asked
+        self.decided_at = max(self.decided_at, seen.decided_at)
+        self.learned = {**self.learned, **seen.learned}
+        self.granted = seen.granted or self.granted
+        self.epoch, self.advanced = seen.epoch, self.advanced or seen.advanced
+
     def forget_before(self, at: float) -> None:
         """Forget the pending minutes up to then, seconds since the epoch."""
         left = [minute for minute in unpack(self.pending) if minute.at > at]

@@ -16,6 +16,7 @@ from dagster_sparkscale.watch.board import Shard
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.learners import Learners
+from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.orphans import OrphanSearch
 from dagster_sparkscale.watch.pace import Pace
 from dagster_sparkscale.watch.page.operated import RecentOperations
@@ -56,6 +57,8 @@ class Watch:
     """What the last tick had to be remembered. Dagster may not have stored it."""
     unread: int = 0
     """Ticks one after the other in which what other sensors remember could not be read."""
+    carried: dict[str, StreamMemory] = field(default_factory=dict)
+    """What was seen meanwhile of streams that the stored cursor lacks, by name."""
     ticks: int = 0
     """How many there were."""
     _evaluating: threading.Lock = field(default_factory=threading.Lock)

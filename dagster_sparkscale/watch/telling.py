@@ -4,7 +4,7 @@ What there is no room for, the next tick tells: the minutes are kept, and what h
 another than what was told.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -97,12 +97,14 @@ class Telling:
     def tell(
         self,
         assessments: Mapping[str, Assessment],
+        unknown: Collection[str],
         is_room: Callable[[], bool],
         take: Callable[[int, int], None],
     ) -> None:
         """Tell of as many streams as there is room for, and keep the minutes of the others.
 
         Args:
+            unknown: streams of which it is not known what was told.
             is_room: whether there is room for one stream more.
             take: takes room for so many events and characters.
         """
@@ -114,7 +116,7 @@ class Telling:
             known, recent = self._memory.of(name), self._recent(name)
             if recent is None:
                 continue
-            if is_room() and (self._all_minutes or not known.spilled_at):
+            if name not in unknown and is_room() and (self._all_minutes or not known.spilled_at):
                 self._tell_of(assessments[name], recent, take)
             else:
                 self._keep(name)
@@ -232,7 +234,7 @@ class Telling:
         try:
             unwatched = board.unwatched(self._watch.shard.sensor, self._now)
             of_all = *of, self._cluster, self._owner, self._now
-            events = [*fleet_event(*of_all, due=due, unwatched=unwatched)]
+            events = [*fleet_event(*of_all, due=due, unwatched=unwatched, ticked=board.ticked)]
         except Exception:
             # Nothing was told: the next tick must not take it for told, and wait for minutes.
             self._memory.fleet = replace(before, problems=self._memory.fleet.problems)

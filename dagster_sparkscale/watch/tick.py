@@ -3,7 +3,7 @@ Dagster told. It always ends: each part has its share of the seconds of a tick (
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -36,7 +36,8 @@ from dagster_sparkscale.watch.turns import ASSESSING, LOOKING, Room, to_assess
 
 _SKIP_REASON_LIMIT = 4000
 UNREAD = 3
-"""Ticks that are not remembered, at most, while what other sensors remember can't be read."""
+"""Ticks of a process in which a new stream is not told of, at most, while what another sensor may
+remember of it can't be read. After that it counts as lost."""
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
 
 
@@ -72,7 +73,7 @@ class Tick:
 
     def evaluate(self) -> dg.SensorResult:
         """What Dagster is to store, and which runs it is to start."""
-        knows_all = self._take_over()
+        unknown = self._take_over()
         self._watch.learners.tick(self._mine, self._now)
         telling = Telling(
             *(self._watch, self._context, self._instance, self._memory, self._cluster),
@@ -92,7 +93,7 @@ class Tick:
         ]
         room = Room(self._seconds, runs=bool(requests), pace=self._watch.pace.seconds)
         with TELLING.turn():
-            telling.tell(assessments, lambda: room.is_left(self._elapsed), room.take)
+            telling.tell(assessments, unknown, lambda: room.is_left(self._elapsed), room.take)
         telling.tell_of_fleet(orphans)
         if (unread := self._watch.reads.given_up) is not None:
             self._context.log.warning(unread)
@@ -101,46 +102,52 @@ class Tick:
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
             self._context.log.info("\n".join(lines))
+        # Stored, it would pass for the later of both.
+        self._watch.carried |= {name: self._memory.streams.pop(name) for name in unknown}
         board, remembered_streams = self._watch.shard.board, self._memory.streams.keys()
         keep = {*self._mine, *(orphan.driver.stream for orphan in orphans)}
         keep |= remembered_streams & board.unsettled if board.has_moved else remembered_streams
         cursor = self._memory.dump(keep, telling.spill)
+        self._watch.cursor = None if self._watch.unread else cursor  # None settles nothing
         self._watch.pace.told(telling.events)
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _shortened(lines),
             asset_events=telling.events,
-            cursor=cursor if self._remembers(cursor, knows_all) else self._context.cursor,
+            cursor=cursor,
         )
 
-    def _remembers(self, cursor: str, knows_all: bool) -> bool:
-        """Whether this tick is to be remembered. Where it lacks what another sensor remembers of a
-        stream, it would pass for the later of both; where it lacks that for long, it is."""
-        self._watch.cursor = cursor if knows_all else None  # which settles nothing
-        self._watch.unread = 0 if knows_all else self._watch.unread + 1
-        return knows_all or self._watch.unread > UNREAD
-
-    def _take_over(self) -> bool:
-        """Remember what another sensor has of streams that have come to this shard since. False: it
-        can't be read."""
+    def _take_over(self) -> Collection[str]:
+        """Remember what another sensor has of streams that have come to this shard since. Returns
+        the streams of which that can't be read: nothing of them is told or stored in this tick."""
         board, sensor = self._watch.shard.board, self._watch.shard.sensor
+        streams, carried = self._memory.streams, self._watch.carried
         if self._context.cursor and self._context.cursor == self._watch.cursor:
             board.settled(sensor)  # not earlier: Dagster may drop what a tick has found
+        new = self._mine.keys() - streams.keys()
+        for name in carried.keys() - new:  # it is stored
+            del carried[name]
         try:
             moved = board.moved_to(sensor, self._remembered)
         except Exception as error:  # the next tick tries again, and nobody forgets anything before
             text = f"other sensors' cursors can't be read: {type(error).__name__}: {error}"
             self._context.log.exception(text)
             self._faults.append(text)
-            return False
+            self._watch.unread += 1
+            for name in new:
+                streams[name] = carried.pop(name, StreamMemory())
+            return new if self._watch.unread <= UNREAD else ()
+        self._watch.unread = 0
         for name, (known, spills) in moved.items():
-            mine = self._memory.streams.get(name)
+            mine = streams.get(name)
             # This sensor's own may be from before the stream went to the other.
             if mine is None or mine.last_at < known.last_at:
                 # A copy: the next tick takes it again, where this one is dropped.
-                self._memory.streams[name] = replace(known, checks={**known.checks})
+                streams[name] = replace(known, checks={**known.checks})
                 self._memory.spills = sorted({*self._memory.spills, *spills})
-        return True
+        for name, seen in carried.items():
+            self._memory.of(name).go_on(seen)
+        return ()
 
     def _remembered(self) -> dict[str, Moved]:
         """What all sensors of the cluster remember of each stream; of two the later."""

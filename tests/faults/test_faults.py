@@ -13,6 +13,7 @@ import pytest
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate, Observed
+from dagster_sparkscale.clusters.records import overtaking
 from dagster_sparkscale.clusters.records.store import Store
 from tests.faults import manager, playing, processes, table
 from tests.faults.kinds import ANYTHING, FAULTS, PARTS, Mode
@@ -130,6 +131,13 @@ class TestSees:
     def test_a_stream_that_nobody_starts_again(self, monkeypatch):
         monkeypatch.setattr(playing, "Restart", type(None))
         assert "down" in kinds_of_faults("agent-answers-late", range(40))
+
+    def test_requests_that_are_ordered_by_a_clock_without_a_doubt(self, monkeypatch):
+        def later(at, asked_at, now):
+            return "after" if at > asked_at else None
+
+        monkeypatch.setattr(overtaking, "_later", later)
+        assert "told, not done" in kinds_of_faults("clocks-apart", range(1, 12))
 
     def test_an_operation_that_moves_a_receiver_twice(self, monkeypatch):
         monkeypatch.setattr(manager, "_is_there", lambda kept, move: False)

@@ -106,6 +106,19 @@ class TestAnAddressThatDoesNotTakeIt:
         assert len(people.memory.told) <= TOLD
         assert len(people.memory.dump()) <= ROOM
 
+    def test_of_more_problems_than_are_listed_none_is_told_twice_and_all_that_end_are(self):
+        chance, people, at = random.Random(1), People(), NOW
+        after = {"lagging": 0.0, "pinned": 0.0}
+        every = [one(f"stream_{number}", what) for number in range(125) for what in after]
+        for _ in range(60):
+            at += 60
+            listed = chance.sample(every, 100)  # the worst, which wavers
+            people.learn(news(*listed, at=at, left_out=len(every) - 100), after, at)
+        assert len(people.got) == len({each.id for each in people.got}) == len(every)
+        people.learn(news(at=at + 60), after, at + 60)
+        ends = [each for each in people.got if each.status == "resolved"]
+        assert len(ends) == len(every)
+
     def test_a_problem_that_was_over_before_it_was_told_is_not_told_but_counted(self):
         memory = AlertMemory()
         memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)

@@ -213,6 +213,22 @@ class TestFleet:
         first_of, then = told
         assert first_of["since"] == then["since"] < clock[0] - 600
 
+    def test_each_pause_of_one_that_ticks_seldom_is_a_problem_of_its_own(
+        self, now: list[float], clock: list[float]
+    ) -> None:
+        made = running(6, 2)
+        first, other = made.names
+        since = []
+        for _ in range(3):
+            made.tick(other)
+            now[0] += board_module.SILENT + 1
+            clock[0] += 600
+            tick = made.tick(first).fleet
+            assert tick is not None
+            (problem,) = tick["for alerts"]["problems"]
+            since.append(problem["since"])
+        assert since == [since[0], since[0] + 600, since[0] + 1200]
+
     def test_it_is_another_problem_where_nobody_has_told_of_the_fleet_for_long(
         self, now: list[float], clock: list[float]
     ) -> None:

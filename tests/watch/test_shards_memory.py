@@ -8,6 +8,8 @@ import pytest
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch.memory import Memory
+from tests.fakes import scaled
+from tests.watch.deployment import Deployment, overload
 from tests.watch.test_shards import Sharded, running
 
 
@@ -90,12 +92,49 @@ def test_while_it_cannot_be_read_nothing_is_forgotten(
         tick = made.tick("autoscaler")
         text = tick.data.skip_message
         assert "other sensors' cursors can't be read: OSError: database is locked" in text
+    failed_at = int(clock[0])
     clock[0] += 60
     for name in made.names:
         made.tick(name)
     after = minutes(made)
     for name in before:
-        assert before[name] < after[name]
+        seen = {int(clock[0])} | ({failed_at} if made.shard(name) == "autoscaler" else set())
+        assert after[name] == before[name] | seen
+
+
+@pytest.mark.parametrize("failing", [1, tick_module.UNREAD])
+def test_of_a_new_stream_nothing_is_decided_twice_or_lost_meanwhile(
+    failing: int,
+    cursors: dict[str, str | None],
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployed = Deployment([scaled("clicks", interval="10 min", max_executors=40)])
+    overload(deployed, deployed.streams[0])
+    began = int(clock[0])
+    with monkeypatch.context() as broken:
+        broken.setattr(tick_module, "sensor_cursors", locked)
+        ticks = deployed.passing(failing, clock)
+        assert [tick.told() for tick in ticks] == [[]] * failing
+    ticks += deployed.passing(2, clock)
+    assert [len(tick.requests) for tick in ticks] == [1] + [0] * (failing + 1)
+    stored = history(deployed.instance, dg.AssetKey(["clicks"]), 0, time.time() + 1)
+    known = Memory.load(deployed.cursor).of("clicks")
+    seen = [minute.at for minute in (*stored, *known.minutes)]
+    assert seen == [began + 60 * number for number in range(failing + 2)]
+    assert known.usage.executor_seconds == 2 * 60 * (failing + 1)
+
+
+def test_after_some_ticks_a_new_stream_is_told_of_whatever_another_may_remember(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed = Deployment([scaled("clicks")])
+    overload(deployed, deployed.streams[0])
+    monkeypatch.setattr(tick_module, "sensor_cursors", locked)
+    ticks = deployed.passing(tick_module.UNREAD + 1, clock)
+    assert [bool(tick.told()) for tick in ticks] == [False] * tick_module.UNREAD + [True]
+    assert len(ticks[-1].minutes("clicks")) == tick_module.UNREAD + 1
+    assert "clicks" in Memory.load(deployed.cursor).streams
 
 
 def test_one_that_could_not_read_them_settles_nothing(
@@ -108,6 +147,7 @@ def test_one_that_could_not_read_them_settles_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(tick_module, "sensor_cursors", locked)
         made.tick(other)  # what it stores lacks what the first one remembers
+    failed_at = int(clock[0])
     made.tick(first)
     for _ in range(3):
         clock[0] += 60
@@ -115,7 +155,7 @@ def test_one_that_could_not_read_them_settles_nothing(
             made.tick(name)
     after = minutes(made)
     for name in before:
-        assert before[name] < after[name]
+        assert before[name] | {failed_at, int(clock[0])} <= after[name]
 
 
 def test_of_two_sensors_that_remember_a_stream_the_later_is_right(

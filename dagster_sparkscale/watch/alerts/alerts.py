@@ -47,9 +47,9 @@ AGAIN = 1800.0
 """Seconds within which a problem that comes again is one that comes and goes, which is over when it
 has stayed away for as long. Not so one that ends only where a person acts."""
 _ENDS_BY_HAND = ("given_up",)
-TOLD = 200
+TOLD = 500
 """Problems that are remembered as told at most; beyond, the oldest that are not listed now are
-forgotten: that they are over is not told."""
+forgotten: that they are over is not told, and where they are listed again they are told as new."""
 SAME = 150.0
 """Seconds between two ticks of the autoscaler, twice. A problem that is dated anew by less, in two
 observations one after the other, is the same one: its date was lost with a cursor."""
@@ -141,9 +141,11 @@ class AlertMemory:
 
     def dump(self) -> str:
         """The cursor. Compressed: Dagster stores it with each tick. Where there is no room, what is
-        needed least is left out; no alert, and no problem that people know of."""
+        needed least is left out; no alert, and of the problems that people know of only the oldest,
+        as beyond `TOLD`."""
         text = self._text()
-        for leave_out in (self._no_texts_told, self._texts_cut, self._nothing_over):
+        less = (self._no_texts_told, self._texts_cut, self._nothing_over)
+        for leave_out in (*less, *[self._fewer_told] * 8):
             if len(text) <= ROOM:
                 break
             leave_out()
@@ -165,6 +167,9 @@ class AlertMemory:
 
     def _nothing_over(self) -> None:
         self.over = ()  # what comes again is told as new
+
+    def _fewer_told(self) -> None:
+        self.told = self.told[len(self.told) // 4 :]  # the oldest come first, and those not listed
 
     def learn(
         self, news: News, after: Mapping[str, float], now: float, resolved: bool = True

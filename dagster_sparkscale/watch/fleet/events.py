@@ -6,7 +6,7 @@ characters on the page itself, and longer one behind a click.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -69,6 +69,9 @@ def fleet_asset(streams: Streams) -> dg.AssetSpec:
     )
 
 
+_NOBODY: Mapping[str, Occurrence] = {}
+
+
 def fleet_event(
     streams: Streams,
     rows: Iterable[Row],
@@ -79,7 +82,8 @@ def fleet_event(
     now: float,
     *,
     due: bool = False,
-    unwatched: Iterable[Occurrence] = (),
+    unwatched: Mapping[str, Occurrence] = _NOBODY,
+    ticked: Collection[str] = (),
 ) -> Iterator[dg.AssetObservation]:
     """What Dagster is told of the fleet: one observation, or none. `memory` keeps what it has been
     told before.
@@ -88,7 +92,8 @@ def fleet_event(
         owner: the code location and cluster it is told by.
         now: seconds since the epoch.
         due: whether it is to be told of though nothing of it has changed.
-        unwatched: sensors whose streams nobody evaluates, as problems.
+        unwatched: sensors whose streams nobody evaluates, as problems, by name.
+        ticked: sensors that have ticked in this process.
     """
     fleet = worst_first(rows)
     key = fleet_key(streams.cluster_key)
@@ -109,7 +114,7 @@ def fleet_event(
         else row
         for row in fleet
     ]
-    standing = [asdict(each) for each in _as_before(unwatched, instance, key, owner, now)]
+    standing = [asdict(each) for each in _as_before(unwatched, ticked, instance, key, owner, now)]
     standing += [_as_problem(*each) for each in memory.standing(fleet, now)]
     event = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
@@ -123,15 +128,17 @@ def fleet_event(
 
 
 def _as_before(
-    unwatched: Iterable[Occurrence],
+    unwatched: Mapping[str, Occurrence],
+    ticked: Collection[str],
     instance: DagsterInstance,
     key: dg.AssetKey,
     owner: str,
     now: float,
 ) -> Iterator[Occurrence]:
-    """Sensors that nobody evaluates, since they were first told of: who says so may be a process
-    that has begun later, and counts from then."""
-    if not (silent := [*unwatched]):
+    """Sensors that nobody evaluates. One that has not ticked in this process is counted by it from
+    its own begin on: it has been so since it was first told of."""
+    yield from (one for sensor, one in unwatched.items() if sensor in ticked)
+    if not (silent := [one for sensor, one in unwatched.items() if sensor not in ticked]):
         return
     last = latest(instance, key, owner)
     # Of a fleet that nobody has told of for longer, they may have been back meanwhile.
