@@ -19,6 +19,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force import lineage
 from dagster_sparkscale.in_force.parts import at_start, pinned, remembered_settings
 from dagster_sparkscale.in_force.slots import out_of_reach
+from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.lifecycle.recovery import failed, recover
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
@@ -73,6 +74,8 @@ class Start:
     """Start only if this is still the newest driver, it has failed, and its recovery says so."""
     unless_stopped: bool = False
     """Whether nothing is done where the stream was asked to stop."""
+    unless_barred: bool = False
+    """Whether nothing is done where the stream is frozen, or only advised."""
     takes_over: bool = False
     """Whether the stream is taken over where another code location has started it."""
     settings: Mapping[str, str] | None = None
@@ -100,7 +103,8 @@ def reconcile(
     `requester` asks about, or where that was stopped since.
 
     Raises:
-        Overtaken: a later request was carried out before this one; nothing was done.
+        Overtaken: a later request was carried out before this one, or `start.unless_barred` is set
+            and the stream is barred; nothing was done.
         OperationInProgress: another operation held the stream for longer than was to be waited.
         Anothers: another code location has started a stream of that name, which is not this one.
         StartFailed: the driver ended at once.
@@ -112,6 +116,8 @@ def reconcile(
     with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         if not start.takes_over:
             refuse_anothers(lease.record, stream, requester.owner)
+        if start.unless_barred:
+            refuse_if_barred(in_force(lease.record, stream, time.time()))
         _remember_whose(lease, stream, requester.owner)
         before = cluster.find(stream.name)
         as_it_is = _attach_or_hold(cluster, stream, lease, before, requester.epoch, start)

@@ -9,7 +9,9 @@ from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, N
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.state.plans import StatePlan
+from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.state.change_state import ChangeState
 from dagster_sparkscale.state.follow import Following
 from dagster_sparkscale.state.plan import PartitionChange
@@ -36,6 +38,7 @@ class Came:
 
 def change_in_place(
     cluster: ClusterManager,
+    stream: Stream,
     change: PartitionChange,
     driver: Driver,
     requester: Requester,
@@ -48,6 +51,7 @@ def change_in_place(
         within: seconds that the batch in progress of each query has to end.
 
     Raises:
+        Overtaken: it was decided, and the stream is frozen by now, or advised only.
         Refused: the agent takes no requests from here, as where the token is another's; nothing was
             done.
         StaleEpoch: another driver runs by now, or a later operation was here; nothing was done.
@@ -59,6 +63,8 @@ def change_in_place(
     asked = ChangeState(change.plan, within, change.way.limits)
     try:
         with cluster.lease(driver.stream, about, requester.lease_wait) as lease:
+            if requester.decided:
+                refuse_if_barred(in_force(lease.record, stream, time.time()))
             _ask(cluster, driver, asked, lease)
     except StaleEpoch:
         raise

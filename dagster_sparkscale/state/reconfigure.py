@@ -109,14 +109,15 @@ def reconfigure(
     notes: tuple[str, ...] = ()
     came = Came(driver, found.way.why, found.plan, asked=False)
     if found.way.in_place:
-        came = change_in_place(cluster, found, driver, requester, following, within)
+        came = change_in_place(cluster, stream, found, driver, requester, following, within)
         if came.restart is not None:
             notes = (f"{came.restart}; so by a restart of the driver",)
             tell(notes[0])
         requester = requester.has_begun() if came.asked else requester
     new = now = came.driver
     if came.restart is not None:
-        new = _restart(cluster, stream, came.plan, driver, requester, within)
+        decided = requester.decided and not came.asked  # what has begun comes to an end
+        new = _restart(cluster, stream, came.plan, driver, requester, within, decided)
         tell(f"driver {new.epoch} was started, {time.monotonic() - begun:.1f} s after")
         now = following.until_through(new)
     elif now.epoch != driver.epoch or not now.state.alive:
@@ -167,11 +168,16 @@ def _restart(
     driver: Driver,
     requester: Requester,
     within: float,
+    decided: bool,
 ) -> Driver:
     """Have a new driver come with the plan, if there is one; it may have ended already.
 
     Args:
         within: seconds that the old driver has to end.
+        decided: whether nothing is done where the stream is frozen by now, or advised only.
+
+    Raises:
+        Overtaken: it is.
     """
     try:
         outcome = reconcile(
@@ -180,6 +186,7 @@ def _restart(
             requester.about(driver.epoch),
             Start(
                 restart=True,
+                unless_barred=decided,
                 cause=CAUSE,
                 settings=None if plan is None else {PLAN: plan.to_json()},
                 stop_timeout=within,

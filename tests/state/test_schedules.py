@@ -1,17 +1,20 @@
 """Maintenance windows: what a schedule asks for, and why it asks for nothing."""
 
+import time
 from collections.abc import Iterator
 
 import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.records.leases import steer
+from dagster_sparkscale.clusters.records.steering import Steered
 from dagster_sparkscale.names import EPOCH_TAG, STREAM_TAG
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.state import schedules as schedules_module
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
-from tests.fakes import scaled
+from tests.fakes import QUERY, scaled
 from tests.state.saying import change, kept_by, plays, runs, stateful
 from tests.watch import schedules
 from tests.watch.deployment import Deployment, failure_of
@@ -128,3 +131,31 @@ def test_the_deadline_leaves_time_within_the_one_of_dagster():
 def test_a_stream_that_is_to_stay_as_it_is_is_left_alone(deployed, action):
     assert deployed.by_hand("steer", stream="clicks", action=action, reason="a demo").success
     assert skipped(deployed).endswith("until it is resumed (a demo)")
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("kind", ["freeze", "advise"])
+def test_so_is_one_that_is_steered_while_the_windows_run_waits_for_it(deployed, kind, in_place):
+    world, instance = deployed.world, deployed.instance
+    (request,) = schedules.evaluated(deployed, MAINTENANCE).run_requests
+    if in_place:
+        world.streams["clicks"].in_place = {QUERY: None}
+    another = world.cluster.lease("clicks", "a rescale")
+    another.__enter__()
+
+    def steered_and_given_back(stream: str) -> None:
+        world.on_wait = lambda stream: None
+        steered = Steered("ann", "a demo", time.time(), None)
+        steer(world.cluster.store(), stream, lambda entries: {**entries, kind: steered})
+        another.__exit__(None, None, None)
+
+    world.on_wait = steered_and_given_back
+    before = [*world.calls]
+    job = deployed.defs.resolve_job_def(request.job_name)
+    result = job.execute_in_process(
+        run_config=request.run_config, tags=request.tags, instance=instance
+    )
+    assert result.success
+    assert world.calls == before
+    said = [each.user_message for each in instance.all_logs(result.run_id)]
+    assert any("ann" in line and "a demo" in line for line in said)
