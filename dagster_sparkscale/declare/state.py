@@ -100,11 +100,15 @@ class State(Declaration, Part):
         number = self.partitions
         if number is not None and (why := self.groups.why_not(number, self.plain_hash)):
             yield f"partitions = {number}: {why}"
-        if self.beside_executors and self.standstill == "restart":
-            yield (
-                f"beside_executors = {self.beside_executors}: must be 0 where standstill = "
-                "'restart', as nothing is changed beside the stream then"
-            )
+        for name, given, right in (
+            ("beside_executors", self.beside_executors, 0),
+            ("replay", self.replay, False),
+        ):
+            if given and self.standstill == "restart":
+                yield (
+                    f"{name} = {given}: must be {right} where standstill = 'restart', as nothing "
+                    "is changed beside the stream then"
+                )
         yield from schedule_faults("maintenance", self.maintenance, self.timezone)
 
     def check(self, stream: StreamOfParts) -> None:

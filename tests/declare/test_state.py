@@ -85,6 +85,11 @@ ZONE = 'must be the name of a timezone, such as "Europe/Berlin" or "UTC"'
             "beside_executors = 2: must be 0 where standstill = 'restart', as nothing is changed "
             "beside the stream then",
         ),
+        (
+            {"replay": True, "standstill": "restart"},
+            "replay = True: must be False where standstill = 'restart', as nothing is changed "
+            "beside the stream then",
+        ),
         ({"rows_per_partition": 0}, "rows_per_partition = 0: must be at least 1"),
         ({"groups": 3}, "groups: no such field; did you mean 'key_groups'? the fields are "),
     ],

@@ -213,7 +213,13 @@ class InPlaceChanges:
         return earlier if copy is None else copy.latest, copy
 
     def _end(self, run: Run, report: InPlace, within: float) -> Passage:
+        """
+        Raises:
+            Refusal: it could not be started again as it was, or has ended already.
+        """
         report.step("ending")
+        if (why := run.why_not_now()) is not None:  # making a copy has taken minutes
+            raise NeedsRestart(why)
         return end(self._passages, self._runs, run, within, self._stopping)
 
     def _prepare(self, attempt: Attempt, run: Run, report: InPlace) -> Fingerprint | None:

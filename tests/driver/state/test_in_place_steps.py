@@ -52,6 +52,17 @@ def test_what_can_t_be_changed_is_not_ended(scene, which, why, restart):
     assert (Journal(scene.disk).last() is None) == restart
 
 
+def test_what_comes_up_while_its_state_is_read_is_found_before_it_is_ended(tmp_path, monkeypatch):
+    def set_meanwhile(_batch, rows):
+        scene.why["now"] = "its program has set x"
+        return rows
+
+    scene = Scene(tmp_path, monkeypatch, read=set_meanwhile)
+    report = scene.change()
+    assert (report.outcome, report.restart, scene.ends) == ("refused", True, 0)
+    assert report.reason == "its program has set x"
+
+
 def test_rows_that_are_elsewhere_are_found_before_it_is_ended(tmp_path, monkeypatch):
     def elsewhere(_batch, rows):
         one = replace(rows.partitions[0], misplaced=1)

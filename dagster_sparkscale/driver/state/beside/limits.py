@@ -17,8 +17,8 @@ after that."""
 MOST_REPLAYS = 40
 """Replays while the query runs, at most: each reads the whole state of the copy anew."""
 ROOM = 2
-"""How often there must be room for the state: for the new one, and for what replays and the query
-write meanwhile."""
+"""How often there must be room for the state before it is rewritten, and before each replay: for
+what that writes, which is the whole state where all keys change, and for what the query writes."""
 NEAR = 1
 """Batches that may be left for the time in which the query stands still."""
 _LARGEST = 1e12
@@ -189,7 +189,7 @@ def why_no_room(size: int, free: int | None) -> str | None:
     if free is None or free >= ROOM * size:
         return None
     return (
-        f"its checkpoint's disk has {free / 1e6:,.0f} MB free: for a state of {size / 1e6:,.0f} MB "
+        f"its checkpoint's disk has {free / 1e6:,.0f} MB left: for a state of {size / 1e6:,.0f} MB "
         f"there must be {ROOM * size / 1e6:,.0f}, or the query might find it full"
     )
 

@@ -88,6 +88,8 @@ class StateCopy:
         """The last batch of the query that the copy has, and the last one of the copy's own."""
         self._root = Path(self._folder.local or "")
         self._place = copying.place_of(self._root, "copy")
+        self._size = 0
+        """Bytes of the query's state as it was when it was copied."""
         self._replays: Replays | None = None
         self.latest = earlier
         """The query's state as of the last batch for which it was read."""
@@ -228,8 +230,15 @@ class StateCopy:
             copying.clear(self._root)
         before = self._earlier.partitions
         folders = self._folders(before)
-        size = copying.make(self._root, self._place, self._earlier.batch, folders)
-        if (why := limits.why_no_room(size, copying.free(self._root))) is not None:
+        self._size = copying.make(self._root, self._place, self._earlier.batch, folders)
+        self._see_to_room()
+
+    def _see_to_room(self) -> None:
+        """
+        Raises:
+            NotBeside: the disk might be full before the next step is done.
+        """
+        if (why := limits.why_no_room(self._size, copying.free(self._root))) is not None:
             raise NotBeside(why)
 
     def _in_the_background(self) -> AbstractContextManager[None]:
@@ -314,6 +323,7 @@ class StateCopy:
             texts = [self._read(f"{log}/{n}") for log in _LOGS for n in (self._done, batch)]
             if not limits.takes_any_number(self._operators, entries.watermarked(texts)):
                 batch = self._done + 1
+        self._see_to_room()  # a replay may write as much as there is
         number = self._last + 1
         (self._place / layout.OFFSETS / str(number)).write_text(self._entry(batch))
         copying.follow_sources(self._root, self._place)

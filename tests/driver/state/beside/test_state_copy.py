@@ -405,7 +405,7 @@ def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
     monkeypatch.setattr(copying.shutil, "disk_usage", lambda _place: full)
     last = scene.root / "state/0/1/SSTs" / f"8-query1-{scene.batch}.sst"
     last.write_bytes(bytes(2_000_000))
-    with pytest.raises(NotBeside, match="disk has 0 MB free: for a state of 2 MB there must be 4"):
+    with pytest.raises(NotBeside, match="disk has 0 MB left: for a state of 2 MB there must be 4"):
         scene.copy().prepare()
     assert scene.kept == {}
     for full.free, full.total in ((5_000_000, 10**9), (0, 0)):
