@@ -80,7 +80,7 @@ def build_defs(
         budget: the cores that the streams may have together, and groups of them. None: as many as
             the cluster has.
         backtest: when the streams are backtested by themselves. None: only by hand.
-        shards: the sensors that evaluate the streams, each a part of them: one for each 1000
+        shards: the sensors that evaluate the streams, each a part of them: one for each 800
             streams is enough. It may be changed at any time.
 
     Raises:

@@ -125,8 +125,8 @@ def _of_sensor(
         return Condition(
             name,
             f"has never ticked in code location {deployed.location!r}",
-            "start Dagster with this code location; where Dagster calls it otherwise, load it here "
-            "by the same workspace file",
+            "start Dagster with this code location, or reload it in the UI where `shards` was "
+            "changed; where Dagster calls it otherwise, load it here by the same workspace file",
         )
     return _ticking(instance, name, state, now, at_once)
 

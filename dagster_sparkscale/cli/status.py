@@ -75,7 +75,12 @@ def status(
 
     Decisions are what the policies would decide now: this acts on none.
     """
-    with _watched(where.load(), streams) as clusters:
+    deployed = where.load()
+    with _watched(deployed, streams) as clusters:
+        looked_at = {each.deployed.owner for each in clusters}
+        if others := [each.owner for each in deployed if each.owner not in looked_at]:
+            # A driver of that name may run there, if its stream was declared there before.
+            click.echo(f"not looked at, as none is declared there: {', '.join(others)}", err=True)
         if as_json:
             click.echo(json.dumps([one for each in clusters for one in each.as_dicts()], indent=2))
             return

@@ -64,7 +64,7 @@ def check_shards(value: Any) -> None:
     if type(value) is not int or not 1 <= value <= MOST_SHARDS:
         raise DeclarationError(
             f"shards = {shown(value)}: must be a whole number from 1 to {MOST_SHARDS}, such as one "
-            "for each 1000 streams"
+            "for each 800 streams"
         )
 
 

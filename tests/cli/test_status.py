@@ -186,7 +186,10 @@ class TestSome:
             '    build_defs([structured("others")], other, cluster_key="second"),\n'
             ")\n"
         )
-        assert terminal.ask("status", "--once", "clicks").exit_code == 0
+        done = terminal.ask("status", "--once", "clicks")
+        assert done.exit_code == 0
+        left_out = "not looked at, as none is declared there: definitions.py/second\n"
+        assert done.stderr.endswith(left_out)
         assert "NOT_THERE_AT_ALL" in terminal.ask("status", "--once").stderr
 
     def test_of_thousands_not_all_are_named(self, terminal: Terminal) -> None:
