@@ -56,18 +56,29 @@ def stood_still(change: Reconfiguration) -> float | None:
     return sum(took for step, took in change.seconds.items() if step not in RUNNING_STEPS)
 
 
-def last_change(status: Status, query: str | None = None) -> Reconfiguration | None:
+def last_change(
+    status: Status, query: str | None = None, changed: str | None = None
+) -> Reconfiguration | None:
     """What was last done about the state of a query, or of any: by this driver, or else by one
-    before it; None: nothing that is known."""
+    before it; None: nothing that is known.
+
+    Args:
+        changed: the way by which it was changed, as `Reconfiguration.way`; None: whatever was done.
+    """
     over = [
         each
         for each in status.state_changes
-        if each.outcome is not None and query in (None, each.query)
+        if each.outcome is not None and query in (None, each.query) and _so(each, changed)
     ]
     if over:
         return over[-1]
     before = [q.state.last for q in status.queries if q.state and query in (None, q.name)]
-    return max(filter(None, before), key=lambda each: each.began_at, default=None)
+    known = [each for each in before if each is not None and _so(each, changed)]
+    return max(known, key=lambda each: each.began_at, default=None)
+
+
+def _so(change: Reconfiguration, changed: str | None) -> bool:
+    return changed is None or (change.outcome, change.way) == ("changed", changed)
 
 
 def in_progress(doing: Reconfiguration) -> str:

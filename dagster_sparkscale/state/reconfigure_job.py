@@ -118,9 +118,15 @@ def _standstill(story: Reconfigured) -> str:
     ways = [
         f"; query {each.query!r} stood still for {seconds:.1f} s, {each.way}"
         for each in story.results
-        if each.way != "restart" and (seconds := stood_still(each))
+        if (seconds := _stood_still(each))
     ]
-    return "".join(ways)
+    by_a_restart = any(each.way == "restart" for each in story.results)
+    return "".join([*ways, "; by a restart of the driver" if by_a_restart else ""])
+
+
+def _stood_still(each: Reconfiguration) -> float | None:
+    """Seconds; None: not told, as by a restart, in which the driver's own start counts as well."""
+    return None if each.way == "restart" else stood_still(each)
 
 
 def _in_short(change: PartitionChange) -> str:
@@ -156,7 +162,7 @@ def _of_result(each: Reconfiguration) -> dict[str, Any]:
         "way": each.way,
         "why_not_beside": each.beside,
         "why_no_more_executors": each.lacked,
-        "stood_still_seconds": rounded(stood_still(each)),
+        "stood_still_seconds": rounded(_stood_still(each)),
         "partitions_before": each.before,
         "partitions_after": each.after,
         "rows": each.rows,
