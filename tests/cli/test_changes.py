@@ -270,7 +270,10 @@ class TestReconfigure:
         done = keeping.ask("reconfigure", "words", "--query", "counts", "--reason", "it grew")
         assert done.exit_code == 0, done.output
         assert "query 'counts': rewriting" in done.stdout
-        assert "query 'counts': changed, 4 -> 8 partitions; the first batch" in done.stdout
+        assert (
+            "query 'counts': changed, 4 -> 8 partitions; by a restart of the driver; the first"
+            in done.stdout
+        )
         assert keeping.kept("words").driver.epoch == 2
         run = keeping.runs()[0]
         assert tagged(run) == ("reconfigure_state", "words")
