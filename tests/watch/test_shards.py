@@ -123,6 +123,19 @@ def running(count: int, shards: int, **more: Any) -> Sharded:
     return made
 
 
+def problems_of_silence(
+    made: Sharded, first: str, now: list[float], clock: list[float], seconds: float
+) -> list[dict[str, Any]]:
+    """What the first sensor tells is wrong, so many seconds later by the wall's clock, and so late
+    by the steady one that the others count as silent."""
+    now[0] += board_module.SILENT + 1
+    clock[0] += seconds
+    told = made.tick(first).fleet
+    assert told is not None
+    problems: list[dict[str, Any]] = told["for alerts"]["problems"]
+    return problems
+
+
 def rows(tick: Tick) -> str:
     assert tick.fleet is not None
     return "".join(str(value) for key, value in tick.fleet.items() if key.startswith("streams"))
@@ -203,11 +216,7 @@ class TestFleet:
         made.tick(other)
         told = []
         for _ in range(2):
-            now[0] += board_module.SILENT + 1
-            clock[0] += 600
-            tick = made.tick(first).fleet
-            assert tick is not None
-            told += tick["for alerts"]["problems"]
+            told += problems_of_silence(made, first, now, clock, 600)
             made.load()
         assert [(one["stream"], one["problem"]) for one in told] == [(other, "unwatched")] * 2
         first_of, then = told
@@ -221,11 +230,7 @@ class TestFleet:
         since = []
         for _ in range(3):
             made.tick(other)
-            now[0] += board_module.SILENT + 1
-            clock[0] += 600
-            tick = made.tick(first).fleet
-            assert tick is not None
-            (problem,) = tick["for alerts"]["problems"]
+            (problem,) = problems_of_silence(made, first, now, clock, 600)
             since.append(problem["since"])
         assert since == [since[0], since[0] + 600, since[0] + 1200]
 
@@ -237,11 +242,7 @@ class TestFleet:
         since = []
         for _ in range(2):
             made.tick(other)
-            now[0] += board_module.SILENT + 1
-            clock[0] += 7200
-            tick = made.tick(first).fleet
-            assert tick is not None
-            (problem,) = tick["for alerts"]["problems"]
+            (problem,) = problems_of_silence(made, first, now, clock, 7200)
             since.append(problem["since"])
             made.load()
         assert since[1] - since[0] == 7200

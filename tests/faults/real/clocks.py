@@ -12,8 +12,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dagster_sparkscale import LocalCluster, RatioPolicy
+from dagster_sparkscale.observe.status import Status
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told
-from tests.faults.real.watched import Record, lasts, recovers, restarts, ticked
+from tests.faults.real.watched import Record, goes_on, lasts, recovers, restarts, ticked
 from tests.waiting import wait_for
 
 LASTS = 75.0
@@ -38,8 +39,8 @@ def play(cluster: LocalCluster, folder: Path, name: str, record: Record) -> None
         wait_for("a batch", lambda: (s := d.status()) and s.registered == 1 and s.batches)
         with ahead(CLOCKS[name]):
             _rescaled(d, 2)
-            lasts(LASTS, lambda: ticked(d) and goes_on(d))
-        recovers(record, "batches after it", lambda: ticked(d) and goes_on(d))
+            lasts(LASTS, lambda: ticked(d) and goes_on(d, _is_the_first))
+        recovers(record, "batches after it", lambda: ticked(d) and goes_on(d, _is_the_first))
         _rescaled(d, 3)
         seen = restarts(d)
         assert told(d.run("stop", reason="a fault is played"))["state"] == "stopped"
@@ -56,15 +57,10 @@ def ahead(seconds: float) -> Iterator[None]:
         yield
 
 
+def _is_the_first(status: Status) -> bool:
+    return status.epoch == 1
+
+
 def _rescaled(d: Deployment, target: int) -> None:
     story = told(d.run("rescale", target=target))
     assert story["ending"] == "reached", story
-
-
-def goes_on(d: Deployment) -> bool:
-    """Whether a batch ends by the driver that was started."""
-    before = d.status()
-    if before is None or before.epoch != 1:
-        return False
-    wait_for("a batch", lambda: (s := d.status()) and s.last_seq > before.last_seq)
-    return True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dagster_sparkscale import LocalCluster, RatioPolicy
 from tests.e2e.deployment import Deployment, deployed, failure, paced_stream, told
-from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, recovers, restarts, ticked
+from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, goes_on, recovers, restarts, ticked
 from tests.waiting import wait_for
 
 _BYTES, _INODES = 400_000_000, 20_000
@@ -157,11 +157,7 @@ def _is_of_the_disk(error: BaseException | None) -> bool:
 
 def _runs(d: Deployment) -> bool:
     ticked(d)
-    before = d.status()
-    if before is None or not before.batches or before.phase != "running":
-        return False
-    wait_for("a batch", lambda: (s := d.status()) and s.last_seq > before.last_seq)
-    return True
+    return goes_on(d, lambda status: status.batches and status.phase == "running")
 
 
 def _run(*command: str) -> None:

@@ -18,7 +18,15 @@ import psutil
 from dagster_sparkscale import LocalCluster, RatioPolicy
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told
 from tests.e2e.soak_faults import VICTIMS, drivers, healthy
-from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, lasts, recovers, restarts, ticked
+from tests.faults.real.watched import (
+    RESTARTED_AT_ONCE,
+    Record,
+    goes_on,
+    lasts,
+    recovers,
+    restarts,
+    ticked,
+)
 from tests.waiting import wait_for
 
 LASTS = 75.0
@@ -46,7 +54,11 @@ def play(cluster: LocalCluster, folder: Path, how: str, who: str, record: Record
         recovers(
             record,
             "one driver with batches",
-            lambda: seen_to(d) and len(drivers(cluster.state_dir)) == 1 and goes_on(d),
+            lambda: (
+                seen_to(d)
+                and len(drivers(cluster.state_dir)) == 1
+                and goes_on(d, lambda _: healthy(d))
+            ),
         )
         record("seen", restarts(d))
 
@@ -108,12 +120,3 @@ def seen_to(d: Deployment) -> bool:
 def at_most_one_moves(cluster: LocalCluster) -> bool:
     found = [psutil.Process(pid) for pid in drivers(cluster.state_dir)]
     return sum(each.status() != psutil.STATUS_STOPPED for each in found) <= 1
-
-
-def goes_on(d: Deployment) -> bool:
-    """Whether a batch has ended since the last call, with two executors."""
-    before = d.status()
-    if before is None or not healthy(d):
-        return False
-    wait_for("a batch", lambda: (s := d.status()) and s.last_seq > before.last_seq)
-    return True

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from dagster_sparkscale import RecoveryPolicy
+from dagster_sparkscale.observe.status import Status
 from tests.e2e.deployment import Deployment
 from tests.waiting import wait_for
 
@@ -33,6 +34,15 @@ def ticked(d: Deployment) -> bool:
     """Evaluate the stream as the daemon does, and carry out what that asks for."""
     for request in d.tick().run_requests or []:
         d.requested(request)
+    return True
+
+
+def goes_on(d: Deployment, if_so: Callable[[Status], object]) -> bool:
+    """Whether a batch ends by a driver that answers, and whose answer is as `if_so` has it."""
+    before = d.status()
+    if before is None or not if_so(before):
+        return False
+    wait_for("a batch", lambda: (s := d.status()) and s.last_seq > before.last_seq)
     return True
 
 
