@@ -207,6 +207,8 @@ def _remember_who(lease: Lease, request: LimitsRequest, source: str | None) -> N
     record, now = lease.record, time.time()
     limited = {name: each for name, each in record.limited.items() if name in (record.rates or {})}
     tuning = record.tuning
+    if tuning is not None and request.none:
+        tuning = replace(tuning, rates=_standing(tuning.rates, record.rates or {}))
     if source is not None and not request.none:
         limited[source] = Limited(lease.holder, now)
         if tuning is not None:
@@ -217,6 +219,15 @@ def _remember_who(lease: Lease, request: LimitsRequest, source: str | None) -> N
                 rates_before={} if source == EVERY else _but(tuning.rates_before, source),
             )
     lease.write(replace(record, limited_at=now, limited=limited, tuning=tuning))
+
+
+def _standing(
+    tuned: Mapping[str, float], rates: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """The tuned limits that nobody has taken away: what is not there can't be put back."""
+    return {
+        name: rate for name, rate in tuned.items() if rates.get(name, {}).get(MAX_RATE_LIVE) == rate
+    }
 
 
 def _but(rates: Mapping[str, float], source: str) -> dict[str, float]:

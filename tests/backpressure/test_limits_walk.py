@@ -160,6 +160,16 @@ def test_what_is_put_back_lifts_from_no_source_what_a_person_set_for_all_since()
     walk.nothing_that_a_person_set_is_lost()
 
 
+def test_nor_does_what_a_person_has_taken_away_come_back_by_two_put_backs() -> None:
+    walk = Limits()
+    walk.tuned(limit="max_rate", value=450.0, fails=0, person=False)
+    walk.a_person_takes_away(source=None)
+    walk.a_person_sets(source="*", rate=50.0, records=False)
+    for _ in range(2):
+        walk.put_back(by_itself=False, fails=0)
+        walk.nothing_that_a_person_set_is_lost()
+
+
 def test_a_rate_that_was_tuned_beside_a_person_s_records_is_not_that_person_s() -> None:
     walk = Limits()
     walk.a_person_sets(source="clicks", rate=50.0, records=True)
