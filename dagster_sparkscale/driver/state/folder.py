@@ -14,6 +14,10 @@ from dagster_sparkscale.driver.spark.jvm import is_missing_file
 # (`...{etag='...'} LocatedFileStatus{...`) has this in it too.
 _LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); replication=")
 
+_S3A = "S3AFileSystem"
+_NO_END = 1 << 62
+"""More bytes than there are: what a file system without an end says of its room."""
+
 
 def listed(text: str) -> list[tuple[str, int]]:
     """Paths and sizes of the files in a list of them, as Java prints that."""
@@ -117,6 +121,59 @@ class Folder:
         """Write a file, whole once this has returned; over one that is there."""
         with closing(self._system.create(self._at(name), True)) as stream:
             stream.write(bytearray(content))
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file, whole once this has returned, where there is none.
+
+        Raises:
+            Exception: there is one, or it can't be written.
+        """
+        with closing(self._system.create(self._at(name), False)) as stream:
+            stream.write(bytearray(content))
+
+    def copy(self, name: str, to: str) -> None:
+        """Copy a file to where there is none. S3 does it by itself; on any other file system it is
+        read and written here.
+
+        Raises:
+            Exception: there is one, or it can't be copied.
+        """
+        source, target = self._at(name), self._at(to)
+        if str(self._system.getClass().getSimpleName()) != _S3A:
+            conf = self._system.getConf()
+            copied = self._hadoop.FileUtil.copy(
+                self._system, source, self._system, target, False, False, conf
+            )
+            if not copied:
+                raise OSError(f"{self.name}/{name} can't be copied")
+            return
+        if self._system.exists(target):
+            raise FileExistsError(f"{self.name}/{to} is there already")
+        inner = self._system.getS3AInternals()
+        # With the encryption and the rights that the session has set for what it writes.
+        request = self._system.getRequestFactory().newCopyObjectRequestBuilder(
+            *(self._system.pathToKey(each) for each in (source, target)),
+            inner.getObjectMetadata(source),
+        )
+        inner.getAmazonS3Client("copy of state").copyObject(request.build())
+
+    def free(self) -> int | None:
+        """The bytes that there is room for; None: its file system does not tell."""
+        remaining = int(self._system.getStatus(self._root).getRemaining())
+        return (
+            remaining // int(self._system.getDefaultReplication(self._root))
+            if (remaining < _NO_END)
+            else None
+        )
+
+    def delete_below(self, folder: str) -> None:
+        """Delete a folder with all that is in it; nothing to do where there is none.
+
+        Raises:
+            OSError: some of it is still there.
+        """
+        if not self._system.delete(self._at(folder), True) and self.exists(folder):
+            raise OSError(f"{self.name}/{folder} can't be deleted")
 
     def delete(self, name: str) -> None:
         """Delete a file; nothing to do where there is none.

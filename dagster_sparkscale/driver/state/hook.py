@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dagster_sparkscale.driver.batches.tracked import NewQuery
@@ -13,7 +12,7 @@ from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
 
 from . import layout, plans, reconfigure, sink
-from .beside import copying
+from .beside.storage import storage
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
@@ -272,11 +271,10 @@ def _checkpoint(query: NewQuery) -> tuple[NewQuery, str, str | None] | None:
 
 def _clear(folder: Folder) -> None:
     """Delete the copies that drivers which were killed have left."""
-    if folder.local is not None:
-        try:
-            copying.clear(Path(folder.local))
-        except OSError as error:  # it harms nobody, and takes room
-            say(f"a copy of the state in {folder.name} can't be deleted: {first_line(error)}")
+    try:
+        storage(folder).clear(layout.COPIES)
+    except Exception as error:  # it harms nobody, and takes room
+        say(f"a copy of the state in {folder.name} can't be deleted: {first_line(error)}")
 
 
 def _pass_over(query: NewQuery, batch: int) -> None:

@@ -3,6 +3,7 @@ between any two steps."""
 
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,6 +57,24 @@ class Disk:
             file.write_bytes(content[: len(content) // 2])  # torn
             raise
         file.write_bytes(content)
+
+    def put(self, name: str, content: bytes) -> None:
+        if self.exists(name):
+            raise FileExistsError(name)
+        self._change()
+        (self._root / name).write_bytes(content)
+
+    def copy(self, name: str, to: str) -> None:
+        content = (self._root / name).read_bytes()
+        (self._root / to).parent.mkdir(parents=True, exist_ok=True)
+        self.put(to, content)
+
+    def free(self) -> int | None:
+        return None
+
+    def delete_below(self, folder: str) -> None:
+        self._change()
+        shutil.rmtree(self._root / folder, ignore_errors=True)
 
     def pass_over(self, batch: int) -> None:
         """Have the sink's log note that a batch has written nothing: whole or not at all."""

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from dagster_sparkscale.driver.state import hook
+from dagster_sparkscale.driver.state.layout import COPIES
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dev.hdfs.rig import Address
 from dev.s3.connector import connector
 from dev.s3.server import Store
 from tests.driver.running import Driver, Start
 from tests.driver.state.counted import Counting
-from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, ask, the_one
+from tests.driver.state.drivers import BEGIN, BESIDE, GROUPS, Drivers, ask, the_one
 from tests.driver.state.waiting import over
 
 AFTER = 8
@@ -66,6 +67,10 @@ class CountingElsewhere(Counting):
     def _content(self) -> dict[str, bytes]:
         return self._elsewhere.place.content(f"{self._elsewhere.folder}/{self._name}")
 
+    def copies(self) -> list[str]:
+        """The files of copies in it."""
+        return [name for name in self._content() if name.startswith(COPIES)]
+
 
 class DriversElsewhere(Drivers):
     """Drivers of a query whose checkpoint is there."""
@@ -114,28 +119,39 @@ def cut_off_and_done_again(start: Start, folder: Path, elsewhere: Elsewhere) -> 
     assert {name: now[name] for name in was} == was
 
 
-def changed_in_place(driver: Driver, partitions: int) -> None:
+def changed_in_place(
+    driver: Driver, partitions: int, beside: Mapping[str, object] | None = None
+) -> None:
     id = f"to {partitions}"
-    answer = ask(driver, plan(id, partitions))
+    answer = ask(driver, plan(id, partitions), beside=beside)
     assert answer.status_code == 200, answer.text
     report = over(driver, id)
     assert (report.outcome, report.reason, report.down) == ("changed", None, None)
-    assert (report.way, report.after) == ("in place", partitions)
+    way = "in place" if beside is None else "beside the stream"
+    assert (report.way, report.beside, report.after) == (way, None, partitions)
 
 
-def cut_off_in_place_and_done_again(start: Start, folder: Path, elsewhere: Elsewhere) -> None:
-    """A change in place that was cut off is undone by the next driver, which makes another as it
-    counts; and the one after that goes on."""
+def cut_off_in_place_and_done_again(
+    start: Start,
+    folder: Path,
+    elsewhere: Elsewhere,
+    step: str = "verifying",
+    beside: Mapping[str, object] | None = None,
+) -> None:
+    """A change in place, or beside the stream, that was cut off is undone by the next driver, which
+    makes another as it counts; and the one after that goes on."""
     drivers = DriversElsewhere(start, folder, elsewhere)
     counting = drivers.counting
-    drivers.killed_in_place_at("verifying", plan("first"))
+    drivers.killed_in_place_at(step, plan("first"), beside)
     assert counting.partitions() == AFTER
     with drivers.started() as driver:
         status = drivers.count(driver)
         report = the_one(status)
         assert (report.id, report.outcome, report.before) == ("first", "undone", BEGIN), report
         assert counting.partitions() == BEGIN
-        changed_in_place(driver, 2)
+        assert not counting.copies()
+        changed_in_place(driver, 2, beside)
+        assert not counting.copies()
         drivers.count(driver)
         assert counting.partitions() == 2
         drivers.end(driver)
@@ -143,3 +159,8 @@ def cut_off_in_place_and_done_again(start: Start, folder: Path, elsewhere: Elsew
         assert drivers.count(driver).reconfigurations == ()
         drivers.end(driver)
     assert counting.partitions() == 2
+
+
+def cut_off_beside_and_done_again(start: Start, folder: Path, elsewhere: Elsewhere) -> None:
+    """Once what the copy has come to is in the checkpoint, and is not accepted yet."""
+    cut_off_in_place_and_done_again(start, folder, elsewhere, "accepting", BESIDE)

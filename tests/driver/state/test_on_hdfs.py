@@ -5,7 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from dev.hdfs.rig import Address, tethered
-from tests.driver.state.elsewhere import cut_off_in_place_and_done_again, on_hdfs
+from tests.driver.state.elsewhere import (
+    cut_off_beside_and_done_again,
+    cut_off_in_place_and_done_again,
+    on_hdfs,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
 
@@ -20,3 +24,7 @@ def test_a_change_in_place_that_was_cut_off_is_undone_and_the_program_goes_on_th
     cluster, tmp_path, hdfs
 ):
     cut_off_in_place_and_done_again(cluster.driver, tmp_path, on_hdfs(hdfs))
+
+
+def test_so_it_does_through_one_beside_the_stream(cluster, tmp_path, hdfs):
+    cut_off_beside_and_done_again(cluster.driver, tmp_path, on_hdfs(hdfs))

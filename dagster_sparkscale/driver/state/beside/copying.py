@@ -1,130 +1,143 @@
-"""The copy of a checkpoint in a folder of this host, and what is taken from it into the checkpoint.
+"""The copy of a checkpoint, and what is taken from it into the checkpoint.
 
-The copy is in the library's own folder of the checkpoint, which nobody else reads. Files of state
-are linked and not copied: Spark writes each of them once, elsewhere, and renames it.
+The copy is in the library's own folder of the checkpoint, which nobody else reads. Names are paths
+in the checkpoint.
 """
 
 import json
-import os
-import shutil
 import uuid
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from dagster_sparkscale.driver.state import layout
 
 from . import names
+from .storage import GivenUp, Storage
 
 
 class CannotCopy(RuntimeError):
     """No copy can be made, or taken over; the text says why."""
 
 
-def place_of(root: Path, id: str) -> Path:
+def place_of(id: str) -> str:
     """The folder of a copy of a checkpoint. A new one each time."""
-    return root / layout.COPIES / f"{id}-{uuid.uuid4().hex[:8]}"
+    return f"{layout.COPIES}/{id}-{uuid.uuid4().hex[:8]}"
 
 
-def clear(root: Path) -> None:
-    """Delete all copies of a checkpoint, whoever has left them.
+def never() -> None:
+    """A copy that is not given up."""
 
-    Raises:
-        OSError: one can't be deleted. It harms nobody.
+
+class _Files:
+    """Files of a state, by their folders.
+
+    Args:
+        sizes: by names.
+        root: the folder of the state.
     """
-    with suppress(FileNotFoundError):
-        shutil.rmtree(root / layout.COPIES)
+
+    def __init__(self, sizes: Mapping[str, int], root: str) -> None:
+        self.sizes, self.root = sizes, root
+        self._folders: dict[str, set[str]] = defaultdict(set)
+        for name in sizes:
+            folder, _, file = name.rpartition("/")
+            self._folders[folder].add(file)
+
+    def of_store(self, folder: str) -> set[str]:
+        """The names of the files of one partition of a store, without its data files."""
+        return self._folders.get(f"{self.root}/{folder}", set())
+
+    def with_checksums(self, file: str, to: str) -> Iterator[tuple[str, str]]:
+        """A file, and the checksums of it that there are, which come first; with what they are to
+        be named as well."""
+        (folder, _, name), (other, _, new) = file.rpartition("/"), to.rpartition("/")
+        beside = zip(names.with_checksums(name), names.with_checksums(new), strict=True)
+        for each, named in reversed(tuple(beside)):
+            if each == name or each in self._folders.get(folder, ()):
+                yield f"{folder}/{each}", f"{other}/{named}"
 
 
-def make(root: Path, place: Path, batch: int, stores: Iterable[str]) -> int:
-    """Copy a checkpoint as batch `batch` has left it, while its query goes on. Returns the bytes of
-    its state, which take no room here.
+def make(
+    storage: Storage,
+    place: str,
+    batch: int,
+    stores: Iterable[str],
+    see_to_room: Callable[[int], None],
+    given_up: GivenUp,
+) -> None:
+    """Copy a checkpoint as batch `batch` has left it, while its query goes on.
 
     Args:
         stores: the folders of all partitions of its stores, in that of its state.
+        see_to_room: given the bytes of its state, raises if there is no room for more of them.
 
     Raises:
-        CannotCopy, NotKnown, OSError: it can't be copied.
+        Exception: it can't be copied.
     """
-    place.mkdir(parents=True)
     # Another id: Spark takes two queries of one id for one.
-    (place / layout.METADATA).write_text(json.dumps({"id": str(uuid.uuid4())}))
+    storage.write(f"{place}/{layout.METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
     for log in (layout.OFFSETS, layout.COMMITS):
-        (place / log).mkdir()
         for number in (batch - 1, batch):
-            if (entry := root / log / str(number)).exists():
-                (place / log / str(number)).write_bytes(entry.read_bytes())
-    if (root / "sources").is_dir():
-        shutil.copytree(root / "sources", place / "sources", ignore=_drafts)
-    state, size = layout.STATE, 0
-    for folder in stores:
-        size += _link_store(root / state / folder, place / state / folder, batch + 1)
-    _copy_descriptions(root / state, place / state)
-    return size
+            with suppress(FileNotFoundError):
+                storage.write(f"{place}/{log}/{number}", storage.read(f"{log}/{number}"))
+    follow_sources(storage, place)
+    state = _Files(storage.sizes(layout.STATE), layout.STATE)
+    described = [n for n in state.sizes if _is_description(n) and not _is_draft(n)]
+    storage.copy([(name, f"{place}/{name}") for name in described], given_up)
+    made_of = [file for folder in stores for file in _made_of(state, folder, batch + 1)]
+    made_of += _data_files(storage, (name for name in made_of if name.endswith(".zip")))
+    see_to_room(sum(state.sizes.get(name, 0) for name in made_of))
+    pairs = [both for name in made_of for both in state.with_checksums(name, f"{place}/{name}")]
+    storage.share(pairs, given_up)
 
 
-def free(root: Path) -> int | None:
-    """The bytes that are free for a checkpoint; None: its file system does not tell."""
-    disk = shutil.disk_usage(root)
-    return disk.free if disk.total else None
-
-
-def follow_sources(root: Path, place: Path) -> None:
+def follow_sources(storage: Storage, place: str) -> None:
     """Have a copy know what the sources of the query have noted since."""
-    noted = root / "sources"
-    for folder, _, files in os.walk(noted):
-        to = place / "sources" / Path(folder).relative_to(noted)
-        to.mkdir(parents=True, exist_ok=True)
-        for name in files:
-            if not (name.startswith(".") or (to / name).exists()):
-                with suppress(FileNotFoundError):  # one that is compacted into another
-                    shutil.copyfile(Path(folder, name), to / name)
+    known = storage.sizes(f"{place}/{_SOURCES}")
+    for name in storage.sizes(_SOURCES):
+        if f"{place}/{name}" not in known and not _is_draft(name):
+            with suppress(FileNotFoundError):  # one that is compacted into another
+                storage.copy([(name, f"{place}/{name}")], never)
 
 
-def _drafts(_folder: str, listed: list[str]) -> list[str]:
-    """What is being written, and Hadoop's checksums of it."""
-    return [each for each in listed if each.startswith(".")]
+_SOURCES = "sources"
 
 
-def _link_store(store: Path, to: Path, version: int) -> int:
-    """Link what one version of a partition of a store is made of. Returns its bytes."""
-    files = [each.name for each in os.scandir(store) if each.is_file()]
-    needed = names.versions(files).leading_to(version)
+def _is_draft(name: str) -> bool:
+    """Whether a file is being written, or one of Hadoop's checksums."""
+    return name.rpartition("/")[2].startswith(".")
+
+
+def _is_description(name: str) -> bool:
+    """Whether a file describes the state: schemas and operators."""
+    return any(each.startswith("_") for each in name.split("/")[1:-1])
+
+
+def _made_of(state: _Files, folder: str, version: int) -> list[str]:
+    """The files that one version of a partition of a store is made of, but for data files."""
+    store = f"{state.root}/{folder}"
+    needed = names.versions(state.of_store(folder)).leading_to(version)
     if not needed:
         raise CannotCopy(f"version {version} of {store} is not there")
-    size = 0
-    for name in needed:
-        data = names.data_files((store / name).read_bytes()) if name.endswith(".zip") else ()
-        for each in (*data, name):
-            _link(store / each, to / each)
-            size += (to / each).stat().st_size
-    return size
+    return [f"{store}/{name}" for name in needed]
 
 
-def _link(file: Path, to: Path) -> None:
-    """Link a file, with its checksums."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    beside = zip(names.with_checksums(file.name), names.with_checksums(to.name), strict=True)
-    for name, other in reversed(tuple(beside)):  # the file itself last
-        if name == file.name or (file.parent / name).exists():
-            os.link(file.parent / name, to.parent / other)
-
-
-def _copy_descriptions(state: Path, to: Path) -> None:
-    """Copy what describes the state: schemas and operators."""
-    for folder, inner, _ in os.walk(state):
-        for name in [each for each in inner if each.startswith("_")]:
-            inner.remove(name)
-            described = Path(folder, name)
-            shutil.copytree(described, to / described.relative_to(state), ignore=_drafts)
+def _data_files(storage: Storage, snapshots: Iterable[str]) -> list[str]:
+    """The data files of snapshots."""
+    return [
+        f"{name.rpartition('/')[0]}/{each}"
+        for name, content in storage.read_all(snapshots).items()
+        for each in names.data_files(content)
+    ]
 
 
 @dataclass(frozen=True)
 class Made:
     """What a copy has come to."""
 
-    place: Path
+    place: str
     rewritten: int
     """The batch of the copy by which Spark has rewritten it."""
     version: int
@@ -132,7 +145,7 @@ class Made:
 
 
 def take_over(
-    made: Made, root: Path, batch: int, stores: Iterable[str], entries: tuple[str, str]
+    storage: Storage, made: Made, batch: int, stores: Iterable[str], entries: tuple[str, str]
 ) -> None:
     """Have what a copy has come to be batch `batch` of the checkpoint, in the order in which
     Spark's own repartitioning writes it. The copy stays as it is.
@@ -142,39 +155,41 @@ def take_over(
         entries: of the batch in the offset log and the commit log.
 
     Raises:
-        CannotCopy, NotKnown, OSError: it can't be taken over; some of it may have been.
+        Exception: it can't be taken over; some of it may have been.
     """
-    state, place = layout.STATE, made.place
-    _put(place, root / layout.OFFSETS / str(batch), entries[0])
-    for folder in stores:
-        store, there = place / state / folder, root / state / folder
-        snapshot = store / f"{made.version}.zip"
-        if not snapshot.exists():
-            raise CannotCopy(f"version {made.version} of {store} is no snapshot")
-        for each in names.data_files(snapshot.read_bytes()):
-            # Newer than whatever Spark's cleaning up may take for left over by earlier versions.
-            os.utime(store / each)
-            _link(store / each, there / each)
-        _link(snapshot, there / f"{batch + 1}.zip")
-    _describe(place / state, root / state, made.rewritten, batch)
-    _put(place, root / layout.COMMITS / str(batch), entries[1])
+    state = _Files(storage.sizes(f"{made.place}/{layout.STATE}"), f"{made.place}/{layout.STATE}")
+    snapshots = {
+        f"{state.root}/{folder}/{made.version}.zip": f"{layout.STATE}/{folder}/{batch + 1}.zip"
+        for folder in stores
+    }
+    for name in snapshots:
+        if name not in state.sizes:
+            raise CannotCopy(f"{name} is not there: the version is no snapshot")
+    data = {
+        name: f"{layout.STATE}{name.removeprefix(state.root)}"
+        for name in _data_files(storage, snapshots)
+    }
+    described = _described(storage, state, made, batch)
+    storage.put(f"{layout.OFFSETS}/{batch}", entries[0].encode())
+    # Newer than whatever Spark's cleaning up may take for left over by earlier versions.
+    storage.renew(data)
+    for files in (data, snapshots, described):  # a snapshot after its data files
+        pairs = [both for name, to in files.items() for both in state.with_checksums(name, to)]
+        storage.share(pairs, never)
+    storage.put(f"{layout.COMMITS}/{batch}", entries[1].encode())
 
 
-def _put(place: Path, file: Path, content: str) -> None:
-    """Write a file whole or not at all."""
-    draft = place / uuid.uuid4().hex
-    draft.write_text(content)
-    os.link(draft, file)
-
-
-def _describe(state: Path, to: Path, rewritten: int, batch: int) -> None:
-    """Have operators described as Spark's rewriting of the copy describes them. What later runs of
-    the copy write has the places of its own files."""
-    for operator in filter(str.isdecimal, os.listdir(state)):
-        described = Path(operator, "_metadata", "v2")
-        if not (to / described).is_dir():
+def _described(storage: Storage, state: _Files, made: Made, batch: int) -> Mapping[str, str]:
+    """What has operators described as Spark's rewriting of the copy describes them. What later runs
+    of the copy write has the places of its own files."""
+    found = {}
+    below = {name.removeprefix(f"{state.root}/").partition("/")[0] for name in state.sizes}
+    for operator in sorted(filter(str.isdecimal, below)):
+        described = f"{operator}/_metadata/v2"
+        if not storage.sizes(f"{layout.STATE}/{described}"):
             continue  # the first version, which is one file, and which Spark leaves as it is
-        new = state / described / str(rewritten)
-        if not new.exists() or layout.COPIES in new.read_text():
+        new = f"{state.root}/{described}/{made.rewritten}"
+        if new not in state.sizes or layout.COPIES in storage.read(new).decode():
             raise CannotCopy(f"operator {operator} of the copy is not described by itself")
-        _link(new, to / described / str(batch))
+        found[new] = f"{layout.STATE}/{described}/{batch}"
+    return found

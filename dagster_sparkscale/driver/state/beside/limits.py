@@ -158,16 +158,13 @@ def why_not_replayed(operators: Iterable[str], replay: bool) -> str | None:
     return None
 
 
-def why_not_stored(local: bool, format: str, retained: int) -> str | None:
+def why_not_stored(format: str, retained: int) -> str | None:
     """Why no copy can be made of where the state is, in words; None: it can.
 
     Args:
-        local: whether the checkpoint is in a folder of the driver's host.
         format: the version of the format of checkpoints of state stores.
         retained: batches whose state is retained.
     """
-    if not local:
-        return "its checkpoint is in no folder that the driver's host has (file:)"
     if format not in _FORMATS:
         return f"its state is kept in format {format} of state stores, which gives versions ids"
     if retained < LEAST_RETAINED:

@@ -1,7 +1,8 @@
 """A copy of a query's checkpoint that has the new number of partitions, and catches up with the
 query while that runs.
 
-    copying            the checkpoint as of a batch that is done: its state by links
+    copying            the checkpoint as of a batch that is done: its state by links, where there
+                       are any (`storage.py`)
     rewriting beside   Spark's own repartitioning, of the copy
     comparing          the state of the copy with that of the batch
     catching up        the batches that have come since are run on the copy, into nothing
@@ -21,7 +22,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -38,6 +38,7 @@ from dagster_sparkscale.driver.succession.runs import Run
 from . import changes, copying, entries, limits, names, replaying
 from .limits import Limits
 from .replaying import NotReplayed, Replays
+from .storage import storage
 
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _SPECULATION = "spark.speculation"
@@ -86,8 +87,8 @@ class StateCopy:
         """Whether it is known of each batch what it changes."""
         self._done, self._last = earlier.batch, earlier.batch + 1
         """The last batch of the query that the copy has, and the last one of the copy's own."""
-        self._root = Path(self._folder.local or "")
-        self._place = copying.place_of(self._root, "copy")
+        self._storage = storage(self._folder)
+        self._place = copying.place_of("copy")
         self._size = 0
         """Bytes of the query's state as it was when it was copied."""
         self._replays: Replays | None = None
@@ -112,7 +113,6 @@ class StateCopy:
         return (
             limits.why_not_worth(self._earlier.rows, self._asked)
             or limits.why_not_stored(
-                self._folder.local is not None,
                 str(conf.get(_FORMAT, "1")),
                 int(conf.get(RETAINED, "100")),
             )
@@ -171,8 +171,8 @@ class StateCopy:
             if self._attempt.journal.begun() != noted:
                 return "another driver has undone or closed it meanwhile"
             copying.take_over(
+                self._storage,
                 copying.Made(self._place, self._earlier.batch + 1, self._last + 1),
-                self._root,
                 noted.batch + 1,
                 self._folders(noted.after),
                 (self._entry(noted.batch), self._read(f"{layout.COMMITS}/{noted.batch}")),
@@ -216,8 +216,8 @@ class StateCopy:
     def drop(self) -> None:
         """Delete the copy."""
         try:
-            copying.clear(self._root)
-        except OSError as error:  # the next start does it
+            self._storage.clear(layout.COPIES)
+        except Exception as error:  # the next start does it
             say(f"a copy of {self._folder.name} stays for now: {first_line(error)}")
 
     def _folders(self, partitions: int) -> list[str]:
@@ -226,11 +226,18 @@ class StateCopy:
 
     def _make(self) -> None:
         self._report.step("copying")
-        with suppress(OSError):  # left by another one
-            copying.clear(self._root)
+        with suppress(Exception):  # left by another one
+            self._storage.clear(layout.COPIES)
         before = self._earlier.partitions
         folders = self._folders(before)
-        self._size = copying.make(self._root, self._place, self._earlier.batch, folders)
+        copying.make(
+            *(self._storage, self._place, self._earlier.batch, folders),
+            see_to_room=self._measured,
+            given_up=self._for_nothing,
+        )
+
+    def _measured(self, size: int) -> None:
+        self._size = size
         self._see_to_room()
 
     def _see_to_room(self) -> None:
@@ -238,7 +245,7 @@ class StateCopy:
         Raises:
             NotBeside: the disk might be full before the next step is done.
         """
-        if (why := limits.why_no_room(self._size, copying.free(self._root))) is not None:
+        if (why := limits.why_no_room(self._size, self._storage.free())) is not None:
             raise NotBeside(why)
 
     def _in_the_background(self) -> AbstractContextManager[None]:
@@ -253,6 +260,7 @@ class StateCopy:
 
     def _rewrite(self) -> None:
         self._report.step("rewriting beside")
+        self._see_to_room()  # a copy without links has taken some
         session, after = self._attempt.session, self._plan.partitions
         session._streamingCheckpointManager.repartition(self._path, after, True)
         # What is written into the checkpoint in the end is to be as Spark would write it.
@@ -325,8 +333,9 @@ class StateCopy:
                 batch = self._done + 1
         self._see_to_room()  # a replay may write as much as there is
         number = self._last + 1
-        (self._place / layout.OFFSETS / str(number)).write_text(self._entry(batch))
-        copying.follow_sources(self._root, self._place)
+        entry = self._entry(batch).encode()
+        self._storage.write(f"{self._place}/{layout.OFFSETS}/{number}", entry)
+        copying.follow_sources(self._storage, self._place)
         if self._replays is None:
             self._replays = Replays(self._run, self._path, self._tells_changes)
         began = time.monotonic()
@@ -335,18 +344,18 @@ class StateCopy:
         self._done, self._last = batch, number
         if not entries.same(self._of_copy(layout.COMMITS), self._read(f"{layout.COMMITS}/{batch}")):
             raise NotReplayed(f"batch {batch} has come to another end when it was run again")
-        if (self._place / layout.OFFSETS / str(number + 1)).exists():
+        if self._folder.exists(f"{self._place}/{layout.OFFSETS}/{number + 1}"):
             raise NotReplayed(f"more than batch {batch} was run again")
 
     @property
     def _path(self) -> str:
-        return f"{self._folder.path}/{self._place.relative_to(self._root)}"
+        return f"{self._folder.path}/{self._place}"
 
     def _read(self, name: str) -> str:
-        return (self._root / name).read_text()
+        return self._storage.read(name).decode()
 
     def _of_copy(self, log: str) -> str:
-        return (self._place / log / str(self._last)).read_text()
+        return self._read(f"{self._place}/{log}/{self._last}")
 
     def _entry(self, batch: int) -> str:
         """What the offset log has of a batch, with the new number of partitions."""

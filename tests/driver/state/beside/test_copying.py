@@ -10,6 +10,13 @@ import pytest
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.beside import copying, names
 from dagster_sparkscale.driver.state.beside.copying import CannotCopy, Made
+from dagster_sparkscale.driver.state.beside.storage import (
+    Elsewhere,
+    GivenUp,
+    NotNeeded,
+    Storage,
+    ThisHost,
+)
 from dagster_sparkscale.driver.state.folder import local_files
 from dagster_sparkscale.driver.state.journal import Begun
 from dagster_sparkscale.driver.state.undo import files_of, undo
@@ -57,14 +64,26 @@ def root(tmp_path) -> Path:
     return root
 
 
+@pytest.fixture(params=["of this host", "elsewhere"])
+def storage(request, root) -> Storage:
+    """What the checkpoint is on: a folder of this host, or any other file system."""
+    return ThisHost(root) if request.param == "of this host" else Elsewhere(Disk(root))
+
+
 @pytest.fixture
-def place(root) -> Path:
-    place = copying.place_of(root, "copy")
-    copying.make(root, place, BATCH, folders(BEFORE))
+def place(storage, root) -> Path:
+    return root / copied(storage)
+
+
+def copied(storage: Storage, given_up: GivenUp = copying.never) -> str:
+    """A copy, as it is made."""
+    place = copying.place_of("copy")
+    of_batch = (storage, place, BATCH, folders(BEFORE))
+    copying.make(*of_batch, see_to_room=lambda _size: None, given_up=given_up)
     return place
 
 
-def test_the_copy_has_the_batch_and_what_it_is_made_of_and_nothing_later(root, place):
+def test_the_copy_has_the_batch_and_what_it_is_made_of_and_nothing_later(storage, root, place):
     there = {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()}
     of_a_part = {
         *("SSTs/8-base{}.sst", "SSTs/.8-base{}.sst.crc", "6.changelog", "7.changelog"),
@@ -79,7 +98,8 @@ def test_the_copy_has_the_batch_and_what_it_is_made_of_and_nothing_later(root, p
         *(f"state/0/{part}/{each.format(part)}" for part in range(BEFORE) for each in of_a_part),
     }
     assert json.loads((place / "metadata").read_text())["id"] != "the query's"
-    assert (place / "state/0/0/5.zip").samefile(root / "state/0/0/5.zip")
+    linked = (place / "state/0/0/5.zip").samefile(root / "state/0/0/5.zip")
+    assert linked == isinstance(storage, ThisHost)
     # What is written over is no link.
     assert not (place / "state/0/_metadata/v2/0").samefile(root / "state/0/_metadata/v2/0")
 
@@ -127,20 +147,23 @@ def test_it_stays_whole_when_spark_deletes_what_it_is_made_of(root, place):
         (lambda root: [each.unlink() for each in (root / "state/0/1").glob("*.*")], CannotCopy),
     ],
 )
-def test_what_is_not_whole_is_not_copied(root, spoil, error):
+def test_what_is_not_whole_is_not_copied(storage, root, spoil, error):
     spoil(root)
-    place = copying.place_of(root, "copy")
     if error is None:  # an earlier snapshot does as well
-        copying.make(root, place, BATCH, folders(BEFORE))
-        assert (place / "state/0/1/3.zip").exists()
+        assert (root / copied(storage) / "state/0/1/3.zip").exists()
         return
     with pytest.raises(error):
-        copying.make(root, place, BATCH, folders(BEFORE))
+        copied(storage)
 
 
-def test_sources_are_followed(root, place):
+def test_copying_from_another_file_system_is_given_up_where_nobody_needs_it(root):
+    with pytest.raises(NotNeeded, match="its query has ended"):
+        copied(Elsewhere(Disk(root)), lambda: "its query has ended")
+
+
+def test_sources_are_followed(storage, root, place):
     put(root, "sources/0/1", "v1 later")
-    copying.follow_sources(root, place)
+    copying.follow_sources(storage, str(place.relative_to(root)))
     assert (place / "sources/0/1").read_text() == "v1 later"
     assert not (place / "sources/0/.1.uuid.tmp").exists()
 
@@ -152,23 +175,25 @@ def caught_up(place: Path, version: int = BATCH + 3) -> Made:
         stored(place / "state" / "0" / str(part), version, f"new{part}")
     put(place, f"state/0/_metadata/v2/{BATCH + 1}", 'v2\n{"numPartitions":4}')
     put(place, f"state/0/_metadata/v2/{BATCH + 2}", f"v2 in {layout.COPIES}")
-    return Made(place, BATCH + 1, version)
+    return Made(str(place.relative_to(place.parents[2])), BATCH + 1, version)
 
 
-def take_over(made: Made, root: Path, last: int = BATCH + 1) -> None:
+def take_over(storage: Storage, made: Made, last: int = BATCH + 1) -> None:
     texts = (entry(AFTER), "v1\n{}")
-    copying.take_over(made, root, last + 1, folders(AFTER), texts)
+    copying.take_over(storage, made, last + 1, folders(AFTER), texts)
 
 
 def begun(root: Path) -> Begun:
     return Begun("plan", BATCH + 1, BEFORE, AFTER, files_of(Disk(root)))
 
 
-def test_what_it_has_come_to_is_a_batch_of_the_checkpoint_as_of_spark_s_rewriting(root, place):
+def test_what_it_has_come_to_is_a_batch_of_the_checkpoint_as_of_spark_s_rewriting(
+    storage, root, place
+):
     put(root, f"commits/{BATCH + 1}", "v1\n{}")
     before, made = content(root), caught_up(place)
     change = begun(root)
-    take_over(made, root)
+    take_over(storage, made)
     new = {name: it for name, it in content(root).items() if name not in before}
     batch = BATCH + 2
     of_a_part = ["SSTs/8-new{}.sst", *names.with_checksums(f"{batch + 1}.zip")]
@@ -179,19 +204,19 @@ def test_what_it_has_come_to_is_a_batch_of_the_checkpoint_as_of_spark_s_rewritin
     assert new[described] == b'v2\n{"numPartitions":4}'
     assert layout.bound(new[f"offsets/{batch}"].decode(), "").partitions == AFTER
     assert {name: content(root)[name] for name in before} == before
-    copying.clear(root)
+    storage.clear(layout.COPIES)
     assert (root / "state/0/3/SSTs/8-new3.sst").read_text() == "new3"
     assert not (root / layout.COPIES).exists()
     assert undo(Disk(root), change).trouble is None
     assert content(root) == before
 
 
-def test_its_files_are_the_newest_there(root, place):
+def test_its_files_are_the_newest_there(storage, root, place):
     put(root, f"commits/{BATCH + 1}", "v1\n{}")
     made = caught_up(place)
     for each in place.rglob("*.sst"):
         os.utime(each, (0, 0))
-    take_over(made, root)
+    take_over(storage, made)
     times = {each.name: each.stat().st_mtime for each in root.glob("state/0/?/SSTs/*.sst")}
     new = {name for name in times if "new" in name}
     assert len(new) == AFTER and min(times[each] for each in new) > 1e9
@@ -207,22 +232,22 @@ def test_its_files_are_the_newest_there(root, place):
         lambda place: put(place, f"state/0/_metadata/v2/{BATCH + 1}", f"v2 {layout.COPIES}"),
     ],
 )
-def test_what_can_t_be_taken_over_whole_is_undone_whole(root, place, spoil):
+def test_what_can_t_be_taken_over_whole_is_undone_whole(storage, root, place, spoil):
     put(root, f"commits/{BATCH + 1}", "v1\n{}")
     before, made = content(root), caught_up(place)
     spoil(place)
     change = begun(root)
     with pytest.raises((CannotCopy, names.NotKnown, OSError)):
-        take_over(made, root)
+        take_over(storage, made)
     assert not (root / f"commits/{BATCH + 2}").exists()
     assert undo(Disk(root), change).trouble is None
     assert content(root) == before
 
 
-def test_nothing_that_is_there_is_written_over(root, place):
+def test_nothing_that_is_there_is_written_over(storage, root, place):
     put(root, f"commits/{BATCH + 1}", "v1\n{}")
     made = caught_up(place)
     put(root, f"state/0/0/{BATCH + 3}.zip", "somebody's")
     with pytest.raises(FileExistsError):
-        take_over(made, root)
+        take_over(storage, made)
     assert (root / f"state/0/0/{BATCH + 3}.zip").read_text() == "somebody's"

@@ -95,16 +95,15 @@ def test_what_was_not_tried_is_not_replayed(replay):
 
 
 @pytest.mark.parametrize(
-    ("local", "format", "retained", "why"),
+    ("format", "retained", "why"),
     [
-        (False, "1", 100, "in no folder that the driver's host has"),
-        (True, "2", 100, "kept in format 2 of state stores, which gives versions ids"),
-        (True, "1", 9, "only 9 batches are retained (spark.sql.streaming.minBatchesToRetain)"),
+        ("2", 100, "kept in format 2 of state stores, which gives versions ids"),
+        ("1", 9, "only 9 batches are retained (spark.sql.streaming.minBatchesToRetain)"),
     ],
 )
-def test_what_can_t_be_copied_by_links(local, format, retained, why):
-    assert why in (limits.why_not_stored(local, format, retained) or "")
-    assert limits.why_not_stored(True, "1", 10) is None
+def test_what_can_t_be_copied(format, retained, why):
+    assert why in (limits.why_not_stored(format, retained) or "")
+    assert limits.why_not_stored("1", 10) is None
 
 
 def test_little_state_is_changed_in_place():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import copying, limits, replaying, state_copy
+from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy, storage
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
 from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
@@ -39,9 +39,11 @@ class Scene:
     Its copy's is the batch of the query that was replayed last.
     """
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, operator: str) -> None:
+    def __init__(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, operator: str, here: bool = True
+    ) -> None:
         self.root, self.disk = root, Disk(root)
-        self.disk.local = str(root)
+        self.disk.local = str(root) if here else None
         put(root, "metadata", '{"id":"its own"}')
         described = json.dumps({"operatorInfo": {"operatorName": operator}})
         put(root, "state/0/_metadata/v2/0", f"v2\n{described}")
@@ -173,9 +175,11 @@ class Replays:
         scene.on_replay()
 
 
-@pytest.fixture
-def scene(tmp_path, monkeypatch) -> Scene:
-    return Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave")
+@pytest.fixture(params=[True, False], ids=["of this host", "elsewhere"])
+def scene(tmp_path, monkeypatch, request) -> Scene:
+    """A query whose checkpoint is in a folder of this host, and one whose is on another file
+    system."""
+    return Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=request.param)
 
 
 def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
@@ -402,7 +406,8 @@ def test_entries_that_spark_writes_in_another_way_are_not_written_by_us(scene):
 def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
     """The query's next batch would fail, and end it."""
     full = SimpleNamespace(free=500_000, total=10**9)
-    monkeypatch.setattr(copying.shutil, "disk_usage", lambda _place: full)
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _place: full)
+    monkeypatch.setattr(scene.disk, "free", lambda: full.free if full.total else None)
     last = scene.root / "state/0/1/SSTs" / f"8-query1-{scene.batch}.sst"
     last.write_bytes(bytes(2_000_000))
     with pytest.raises(NotBeside, match="disk has 0 MB left: for a state of 2 MB there must be 4"):
@@ -450,13 +455,11 @@ def test_what_another_driver_has_closed_while_the_last_batch_was_replayed_is_not
             "only 5 batches are retained",
         ),
         ({"session": {state_copy._FORMAT: "2"}}, "kept in format 2 of state stores"),
-        ({"local": None}, "in no folder that the driver's host has"),
     ],
 )
 def test_it_is_refused_before_anything_is_copied(scene, change, why):
     scene.sources = change.get("sources", scene.sources)
     scene.session.conf.update(change.get("session", {}))
-    scene.disk.local = change.get("local", scene.disk.local)
     assert why in (scene.copy().why_not() or "")
 
 
