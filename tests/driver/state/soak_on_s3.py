@@ -1,4 +1,4 @@
-"""Checkpoints in an object store: every operator through many changes, both ways, and kills."""
+"""Checkpoints in an object store: every operator through many changes, by each way, and kills."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,14 @@ from tests.driver.state.elsewhere import (
     OWN,
     RENAMING,
     cut_off_and_done_again,
+    cut_off_beside_and_done_again,
     cut_off_in_place_and_done_again,
     on_s3,
 )
 from tests.driver.state.operators import OPERATORS
 from tests.driver.state.s3 import served
-from tests.driver.state.soak_operators import CHANGELOGS, NUMBERS
-from tests.driver.state.test_operators import check, twins
+from tests.driver.state.soak_operators import CHANGELOGS, NUMBERS, WAYS
+from tests.driver.state.test_operators import check, check_beside, twins
 
 pytestmark = pytest.mark.spark
 
@@ -26,18 +27,23 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["by-restart", "in-place"])
+@WAYS
 @pytest.mark.parametrize("changelogs", CHANGELOGS)
-def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, s3, changelogs, in_place):
+def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, s3, changelogs, how):
     settings = {**on_s3(s3).settings, **CHANGELOGS[changelogs]}
     numbers = ",".join(map(str, NUMBERS))
-    for told in twins(
-        tmp_path, numbers, *OPERATORS, settings=settings, how="_in_place" if in_place else ""
-    ):
-        check(told, NUMBERS)
+    for told in twins(tmp_path, numbers, *OPERATORS, settings=settings, how=how):
+        (check_beside if how == "_beside" else check)(told, NUMBERS)
 
 
-@pytest.mark.parametrize("story", [cut_off_and_done_again, cut_off_in_place_and_done_again])
+@pytest.mark.parametrize(
+    "story",
+    [
+        cut_off_and_done_again,
+        cut_off_in_place_and_done_again,
+        cut_off_beside_and_done_again,
+    ],
+)
 @pytest.mark.parametrize("manager", [OWN, RENAMING])
 def test_what_was_cut_off_is_undone_by_each_way_to_write_a_checkpoint(
     cluster, tmp_path, s3, manager, story

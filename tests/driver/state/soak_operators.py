@@ -11,13 +11,13 @@ NUMBERS = [16, 8, 1, 8, 5, 2]
 JOIN = "spark.sql.streaming.join.stateFormatVersion"
 """2, unless it is set."""
 
-
 CHANGELOGS = {"without-changelogs": {}, "changelogs": VARIANTS["changelogs"]}
-
-
-@pytest.mark.parametrize(
+WAYS = pytest.mark.parametrize(
     "how", ["", "_in_place", "_beside"], ids=["by-restart", "in-place", "beside"]
 )
+
+
+@WAYS
 @pytest.mark.parametrize("changelogs", CHANGELOGS)
 def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, changelogs, how):
     """Of every operator, in one session."""
