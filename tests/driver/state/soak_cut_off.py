@@ -11,8 +11,9 @@ STEPS = ["checking", "measuring", "writing down", "rewriting", "verifying", "und
 IN_PLACE = [step for step in STEPS if step != "measuring"]
 """What was read while the query ran is good where no batch has come since."""
 BESIDE_STEPS = [
-    *("preparing", "copying", "rewriting beside", "comparing", "catching up", "ending"),
-    *("checking", "writing down", "replaying", "moving in", "accepting", "closing", "starting"),
+    *("preparing", "adding executors", "copying", "rewriting beside", "comparing", "catching up"),
+    *("ending", "checking", "writing down", "replaying", "comparing changes", "moving in"),
+    *("accepting", "closing", "starting"),
 ]
 
 

@@ -2,6 +2,7 @@
 `tests/e2e/test_state.py` has it by a tracked run. At each step: `soak_cut_off`."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,20 +80,22 @@ def cut_off_in_place(cluster: Cluster, folder: Path, step: str) -> None:
 def cut_off_beside(cluster: Cluster, folder: Path, step: str) -> None:
     """Kill a driver that changes its state beside the stream, at `step`; the next one has the old
     state or the new, no copy, and counts on."""
-    drivers = Drivers(cluster.driver, folder)
+    drivers = Drivers(partial(cluster.driver, most=2), folder)
     plan = StatePlan("from 4 to 16", 16, GROUPS, queries=("counts",))
-    drivers.killed_in_place_at(step, plan, BESIDE)
+    more = {"executors": 2} if step == "adding executors" else {}
+    drivers.killed_in_place_at(step, plan, {**BESIDE, **more})
     checkpoint = drivers.counting.place / "checkpoint"
     copies = checkpoint / COPIES
-    assert copies.exists() or step == "preparing"
+    assert copies.exists() == (step not in ("preparing", "adding executors"))
     kept = step in ("closing", "starting")
     with drivers.started() as driver:
         status = drivers.count(driver)
-        if step in ("replaying", "moving in", "accepting", "closing"):
+        if step in ("replaying", "comparing changes", "moving in", "accepting", "closing"):
             report = the_one(status)
             assert report.outcome == ("changed" if kept else "undone"), report
         else:
             assert status.reconfigurations == ()
+        assert status.requested == 1
         assert not copies.exists()
         drivers.end(driver)
     assert drivers.counting.partitions() == (16 if kept else BEGIN)
