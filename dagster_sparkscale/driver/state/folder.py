@@ -2,6 +2,7 @@
 
 import os
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -15,6 +16,8 @@ from dagster_sparkscale.driver.spark.jvm import is_missing_file
 _LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); replication=")
 
 _S3A = "S3AFileSystem"
+_LEAST_BLOCK = 1 << 20
+"""Bytes; HDFS takes no smaller ones, unless it is set up to."""
 _NO_END = 1 << 62
 """More bytes than there are: what a file system without an end says of its room."""
 
@@ -123,32 +126,49 @@ class Folder:
             stream.write(bytearray(content))
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file, whole once this has returned, where there is none.
+        """Write a file where there is none: whole or not at all, whatever ends this.
 
         Raises:
             Exception: there is one, or it can't be written.
         """
-        with closing(self._system.create(self._at(name), False)) as stream:
-            stream.write(bytearray(content))
+        # S3A writes over what is there, where it is set to ask less.
+        if self.exists(name):
+            raise FileExistsError(f"{self.name}/{name} is there already")
+        if self._in_s3:  # which has a file once it is closed, and can't rename
+            self.write(name, content)
+            return
+        draft = f"{name.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
+        self.write(draft, content)
+        if not self._system.rename(self._at(draft), self._at(name)):
+            self.delete(draft)
+            raise OSError(f"{self.name}/{draft} can't be renamed to {name}")
 
     def copy(self, name: str, to: str) -> None:
         """Copy a file to where there is none. S3 does it by itself; on any other file system it is
         read and written here.
 
         Raises:
-            Exception: there is one, or it can't be copied.
+            FileNotFoundError: there is no such file.
+            Exception: there is one of the other name, or it can't be copied.
         """
         source, target = self._at(name), self._at(to)
-        if str(self._system.getClass().getSimpleName()) != _S3A:
-            conf = self._system.getConf()
-            copied = self._hadoop.FileUtil.copy(
-                self._system, source, self._system, target, False, False, conf
-            )
-            if not copied:
-                raise OSError(f"{self.name}/{name} can't be copied")
-            return
-        if self._system.exists(target):
+        if self.exists(to):
             raise FileExistsError(f"{self.name}/{to} is there already")
+        try:
+            if self._in_s3:
+                self._copied_by_s3(source, target)
+            else:
+                self._copied_here(source, target)
+        except Exception as error:
+            if is_missing_file(error) or not self.exists(name):
+                raise FileNotFoundError(f"{self.name}/{name}") from error
+            raise
+
+    @property
+    def _in_s3(self) -> bool:
+        return str(self._system.getClass().getSimpleName()) == _S3A
+
+    def _copied_by_s3(self, source: Any, target: Any) -> None:
         inner = self._system.getS3AInternals()
         # With the encryption and the rights that the session has set for what it writes.
         request = self._system.getRequestFactory().newCopyObjectRequestBuilder(
@@ -156,6 +176,15 @@ class Folder:
             inner.getObjectMetadata(source),
         )
         inner.getAmazonS3Client("copy of state").copyObject(request.build())
+
+    def _copied_here(self, source: Any, target: Any) -> None:
+        size = int(self._system.getFileStatus(source).getLen())
+        # HDFS counts a whole block against a quota for each file that is being written.
+        block = max(_LEAST_BLOCK, -(-size // _LEAST_BLOCK) * _LEAST_BLOCK)
+        block = min(block, int(self._system.getDefaultBlockSize(target)))
+        made = self._system.createFile(target).overwrite(False).recursive().blockSize(block)
+        with closing(self._system.open(source)) as stream, closing(made.build()) as copied:
+            self._jvm.org.apache.commons.io.IOUtils.copyLarge(stream, copied)
 
     def free(self) -> int | None:
         """The bytes that there is room for; None: its file system does not tell."""

@@ -1,5 +1,6 @@
 """Puts a checkpoint back as it was before a change of its state that was not finished."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +14,7 @@ from .journal import Begun
 from .logs import read_bound, read_latest
 
 _SHOWN = 3
-_TRIES = 5
+_TRIES, _PAUSE_SECONDS = 5, 0.2
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ def _of_copies(folder: Folder) -> Mapping[str, int]:
     for _ in range(_TRIES):
         try:
             return folder.files(layout.COPIES)
-        except OSError as error:
+        except Exception as error:  # on HDFS an error of Java
             trouble = first_line(error)
+            time.sleep(_PAUSE_SECONDS)
     say(f"{folder.name}/{layout.COPIES} can't be listed: {trouble}")
     return {}
 

@@ -42,6 +42,7 @@ def main(checkpoint: str, settings: str) -> None:
         "same": folder.read("state/2.zip") == CONTENT,
         "read by a reader": read() - before,
         "over another": failure(lambda: folder.copy("state/1.zip", "state/2.zip")),
+        "put over another": failure(lambda: folder.put("state/1.zip", b"another")),
         "of none": failure(lambda: folder.copy("state/0.zip", "state/3.zip")),
         "free": folder.free(),
     }

@@ -49,14 +49,15 @@ def test_what_is_gone_or_changed_is_told(tmp_path):
     assert trouble is not None and "offsets/1" in trouble and "state/0/1/2.changelog" in trouble
 
 
-def test_a_copy_that_is_still_written_to_keeps_nothing_from_being_undone(tmp_path):
+@pytest.mark.parametrize("error", [FileNotFoundError, RuntimeError], ids=["here", "elsewhere"])
+def test_a_copy_that_is_still_written_to_keeps_nothing_from_being_undone(tmp_path, error):
     """By tasks of a replay that was given up: what they rename goes while it is listed. Stores of
     the run that has ended write a snapshot beside it."""
 
     class Busy(Disk):
         def files(self, folder: str = "") -> Mapping[str, int]:
             if folder == COPIES:
-                raise FileNotFoundError("4.zip")
+                raise error("4.zip")
             return super().files(folder)
 
     checkpoint(tmp_path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.driver.state import layout
 
 from . import names
-from .storage import GivenUp, Storage
+from .storage import GivenUp, NotNeeded, Storage
 
 
 class CannotCopy(RuntimeError):
@@ -24,10 +24,6 @@ class CannotCopy(RuntimeError):
 def place_of(id: str) -> str:
     """The folder of a copy of a checkpoint. A new one each time."""
     return f"{layout.COPIES}/{id}-{uuid.uuid4().hex[:8]}"
-
-
-def never() -> None:
-    """A copy that is not given up."""
 
 
 class _Files:
@@ -82,7 +78,7 @@ def make(
         for number in (batch - 1, batch):
             with suppress(FileNotFoundError):
                 storage.write(f"{place}/{log}/{number}", storage.read(f"{log}/{number}"))
-    follow_sources(storage, place)
+    follow_sources(storage, place, given_up)
     state = _Files(storage.sizes(layout.STATE), layout.STATE)
     described = [n for n in state.sizes if _is_description(n) and not _is_draft(n)]
     storage.copy([(name, f"{place}/{name}") for name in described], given_up)
@@ -90,16 +86,15 @@ def make(
     made_of += _data_files(storage, (name for name in made_of if name.endswith(".zip")))
     see_to_room(sum(state.sizes.get(name, 0) for name in made_of))
     pairs = [both for name in made_of for both in state.with_checksums(name, f"{place}/{name}")]
-    storage.share(pairs, given_up)
+    storage.share(pairs, given_up, leave=True)
 
 
-def follow_sources(storage: Storage, place: str) -> None:
-    """Have a copy know what the sources of the query have noted since."""
+def follow_sources(storage: Storage, place: str, given_up: GivenUp) -> None:
+    """Have a copy know what the sources of the query have noted since. What has gone is compacted
+    into another file."""
     known = storage.sizes(f"{place}/{_SOURCES}")
-    for name in storage.sizes(_SOURCES):
-        if f"{place}/{name}" not in known and not _is_draft(name):
-            with suppress(FileNotFoundError):  # one that is compacted into another
-                storage.copy([(name, f"{place}/{name}")], never)
+    pairs = ((name, f"{place}/{name}") for name in storage.sizes(_SOURCES) if not _is_draft(name))
+    storage.copy([each for each in pairs if each[1] not in known], given_up)
 
 
 _SOURCES = "sources"
@@ -145,7 +140,12 @@ class Made:
 
 
 def take_over(
-    storage: Storage, made: Made, batch: int, stores: Iterable[str], entries: tuple[str, str]
+    storage: Storage,
+    made: Made,
+    batch: int,
+    stores: Iterable[str],
+    entries: tuple[str, str],
+    given_up: GivenUp,
 ) -> None:
     """Have what a copy has come to be batch `batch` of the checkpoint, in the order in which
     Spark's own repartitioning writes it. The copy stays as it is.
@@ -175,7 +175,9 @@ def take_over(
     storage.renew(data)
     for files in (data, snapshots, described):  # a snapshot after its data files
         pairs = [both for name, to in files.items() for both in state.with_checksums(name, to)]
-        storage.share(pairs, never)
+        storage.share(pairs, given_up)
+    if (why := given_up()) is not None:
+        raise NotNeeded(why)
     storage.put(f"{layout.COMMITS}/{batch}", entries[1].encode())
 
 

@@ -19,6 +19,8 @@ MOST_REPLAYS = 40
 ROOM = 2
 """How often there must be room for the state before it is rewritten, and before each replay: for
 what that writes, which is the whole state where all keys change, and for what the query writes."""
+_QUICK = 30.0
+"""Seconds of copying that are not looked at any closer."""
 NEAR = 1
 """Batches that may be left for the time in which the query stands still."""
 _LARGEST = 1e12
@@ -175,19 +177,36 @@ def why_not_stored(format: str, retained: int) -> str | None:
     return None
 
 
-def why_no_room(size: int, free: int | None) -> str | None:
+def why_no_room(size: int, free: int | None, times: int = ROOM) -> str | None:
     """Why the disk has no room for a copy, in words; None: it has, or does not tell. A disk that is
     full would end the query that runs.
 
     Args:
         size: bytes of the state as it is.
         free: bytes.
+        times: how often there must be room for them.
     """
-    if free is None or free >= ROOM * size:
+    if free is None or free >= times * size:
         return None
     return (
         f"its checkpoint's disk has {free / 1e6:,.0f} MB left: for a state of {size / 1e6:,.0f} MB "
-        f"there must be {ROOM * size / 1e6:,.0f}, or the query might find it full"
+        f"there must be {times * size / 1e6:,.0f}, or the query might find it full"
+    )
+
+
+def why_no_shorter(copying: float, rewriting: float) -> str | None:
+    """Why the query would stand still for as long as in place, in words; None: it would not.
+    Without links, all that the copy comes to is copied while the query stands still.
+
+    Args:
+        copying: seconds that it took to copy as much.
+        rewriting: seconds that the rewriting took, for which a query in place stands still.
+    """
+    if copying <= max(_QUICK, rewriting):
+        return None
+    return (
+        f"to copy its files took {copying:.0f} s, and to rewrite them {rewriting:.0f} s: the query "
+        "would stand still while the new ones are copied, and for no shorter time than in place"
     )
 
 

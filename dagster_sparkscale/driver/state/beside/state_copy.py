@@ -38,7 +38,7 @@ from dagster_sparkscale.driver.succession.runs import Run
 from . import changes, copying, entries, limits, names, replaying
 from .limits import Limits
 from .replaying import NotReplayed, Replays
-from .storage import storage
+from .storage import GivenUp, storage
 
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _SPECULATION = "spark.speculation"
@@ -48,7 +48,9 @@ _ENOUGH = 3
 _LAST_SECONDS = 30.0
 """Seconds that the last batches have at least, while the query stands still."""
 _SLOWER = 4.0
-"""How much longer than the slowest batch before they may take."""
+"""How much longer than the slowest batch before they may take, and what is moved in than what was
+copied."""
+_ANOTHER = "another driver has undone or closed it meanwhile"
 
 
 class NotBeside(Exception):
@@ -102,6 +104,8 @@ class StateCopy:
         """When its making began."""
         self._slowest = 0.0
         """Seconds that the slowest replay took."""
+        self._copying = 0.0
+        """Seconds that it took to copy the checkpoint."""
 
     def why_not(self, spare: bool = False) -> str | None:
         """Why the change is not to be made beside the stream, in words; None: it is.
@@ -169,17 +173,33 @@ class StateCopy:
             self._report.step("moving in")
             # The replays may have taken a while: one that was cut off for long comes back here.
             if self._attempt.journal.begun() != noted:
-                return "another driver has undone or closed it meanwhile"
+                return _ANOTHER
+            if self._storage.takes_room:
+                self._see_to_room(1)
             copying.take_over(
                 self._storage,
                 copying.Made(self._place, self._earlier.batch + 1, self._last + 1),
                 noted.batch + 1,
                 self._folders(noted.after),
                 (self._entry(noted.batch), self._read(f"{layout.COMMITS}/{noted.batch}")),
+                self._while_moved_in(noted),
             )
         except Exception as error:
             return first_line(error)
         return None
+
+    def _while_moved_in(self, noted: Begun) -> GivenUp:
+        """Asked while files are copied into the checkpoint: the query stands still, and this driver
+        may be cut off."""
+        most = max(_LAST_SECONDS, _SLOWER * self._copying)
+        deadline = time.monotonic() + most
+
+        def why() -> str | None:
+            if time.monotonic() >= deadline:
+                return f"what it has come to has not been moved in in {most:.0f} s"
+            return _ANOTHER if self._attempt.journal.begun() != noted else None
+
+        return why
 
     @property
     def proved(self) -> Fingerprint | None:
@@ -230,22 +250,31 @@ class StateCopy:
             self._storage.clear(layout.COPIES)
         before = self._earlier.partitions
         folders = self._folders(before)
-        copying.make(
-            *(self._storage, self._place, self._earlier.batch, folders),
-            see_to_room=self._measured,
-            given_up=self._for_nothing,
-        )
+        began = time.monotonic()
+        try:
+            copying.make(
+                *(self._storage, self._place, self._earlier.batch, folders),
+                see_to_room=self._measured,
+                given_up=self._for_nothing,
+            )
+        except FileNotFoundError as error:
+            retained = self._attempt.session.conf.get(RETAINED, "100")
+            raise NotBeside(
+                f"a file is gone: Spark retains {retained} batches, and copying may take longer "
+                f"than they do: {first_line(error)}"
+            ) from error
+        self._copying = time.monotonic() - began
 
     def _measured(self, size: int) -> None:
         self._size = size
-        self._see_to_room()
+        self._see_to_room(limits.ROOM + self._storage.takes_room)
 
-    def _see_to_room(self) -> None:
+    def _see_to_room(self, times: int = limits.ROOM) -> None:
         """
         Raises:
             NotBeside: the disk might be full before the next step is done.
         """
-        if (why := limits.why_no_room(self._size, self._storage.free())) is not None:
+        if (why := limits.why_no_room(self._size, self._storage.free(), times)) is not None:
             raise NotBeside(why)
 
     def _in_the_background(self) -> AbstractContextManager[None]:
@@ -260,9 +289,14 @@ class StateCopy:
 
     def _rewrite(self) -> None:
         self._report.step("rewriting beside")
-        self._see_to_room()  # a copy without links has taken some
+        self._see_to_room()
         session, after = self._attempt.session, self._plan.partitions
+        began = time.monotonic()
         session._streamingCheckpointManager.repartition(self._path, after, True)
+        if self._storage.takes_room:
+            why = limits.why_no_shorter(self._copying, time.monotonic() - began)
+            if why is not None:
+                raise NotBeside(why)
         # What is written into the checkpoint in the end is to be as Spark would write it.
         base = self._earlier.batch
         if not (
@@ -335,7 +369,7 @@ class StateCopy:
         number = self._last + 1
         entry = self._entry(batch).encode()
         self._storage.write(f"{self._place}/{layout.OFFSETS}/{number}", entry)
-        copying.follow_sources(self._storage, self._place)
+        copying.follow_sources(self._storage, self._place, give_up)
         if self._replays is None:
             self._replays = Replays(self._run, self._path, self._tells_changes)
         began = time.monotonic()

@@ -2,23 +2,28 @@
 copies on any other file system of Hadoop.
 
 Names are paths in the checkpoint. What must not change: no file that is there is written over, but
-by `write`.
+by `write`; and where a file has come to be in the checkpoint itself, nothing that was begun there
+is still going on when this returns or raises, as what was begun may be undone then.
 """
 
+import math
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from dagster_sparkscale.driver.spark.jvm import is_missing_file
 from dagster_sparkscale.driver.state.folder import Folder
 
 _AT_ONCE = 16
 """Files that are copied at once: on an object store each takes its time, however small it is."""
+_LOOK_SECONDS = 2.0
+"""How often it is asked, meanwhile, whether they are still needed."""
 
 Pairs = Iterable[tuple[str, str]]
 """Files, and what they are to be named as well."""
@@ -32,6 +37,10 @@ class NotNeeded(RuntimeError):
 
 class Storage(Protocol):
     """The file system of one checkpoint."""
+
+    @property
+    def takes_room(self) -> bool:
+        """Whether a file under another name takes the room of another file."""
 
     def sizes(self, folder: str) -> Mapping[str, int]:
         """Sizes of all files in `folder`, however deep. Its query may go on: files come and go."""
@@ -60,20 +69,24 @@ class Storage(Protocol):
             Exception: there is one of that name, or it can't be written.
         """
 
-    def share(self, pairs: Pairs, given_up: GivenUp) -> None:
+    def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
         """Have files that nobody changes be there under another name as well.
+
+        Args:
+            leave: what is being copied when it ends may go on: nobody else reads it there.
 
         Raises:
             FileNotFoundError: one is not there.
             Exception: there is one of the other name, or it can't be done.
-            NotNeeded: it was given up.
+            NotNeeded: it was given up. A folder of this host does not ask: it has links.
         """
 
     def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
-        """Copy files that may be written over later.
+        """Copy files that may be written over later into a copy of the checkpoint; those that have
+        gone meanwhile are passed over.
 
         Raises:
-            Exception: as of `share`.
+            Exception, NotNeeded: as of `share`.
         """
 
     def renew(self, names: Iterable[str]) -> None:
@@ -99,12 +112,14 @@ class ThisHost:
     """A folder of this host. Spark writes each file of state once, elsewhere, and renames it: so a
     link stays as it is."""
 
+    takes_room = False
+
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def sizes(self, folder: str) -> Mapping[str, int]:
         found = {}
-        for place, _, names in os.walk(self._root / folder):
+        for place, _, names in os.walk(self._root / folder, onerror=_unless_gone):
             for name in names:
                 file = Path(place, name)
                 with suppress(FileNotFoundError):
@@ -128,13 +143,14 @@ class ThisHost:
         finally:
             draft.unlink()
 
-    def share(self, pairs: Pairs, given_up: GivenUp) -> None:
+    def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
         for name, to in pairs:
             os.link(self._root / name, self._new(to))
 
     def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
         for name, to in pairs:
-            shutil.copyfile(self._root / name, self._new(to))
+            with suppress(FileNotFoundError):
+                shutil.copyfile(self._root / name, self._new(to))
 
     def renew(self, names: Iterable[str]) -> None:
         for name in names:
@@ -146,16 +162,26 @@ class ThisHost:
         return file
 
     def clear(self, folder: str) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self._root / folder)
+        place = self._root / folder
+        while place.exists():
+            with suppress(FileNotFoundError):  # a file that has gone meanwhile: on with the others
+                shutil.rmtree(place)
 
     def free(self) -> int | None:
         disk = shutil.disk_usage(self._root)
         return disk.free if disk.total else None
 
 
+def _unless_gone(error: OSError) -> None:
+    """A folder that can't be listed does not count as empty."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 class Elsewhere:
-    """HDFS, an object store: there are no links, so that both take room."""
+    """HDFS, an object store: there are no links."""
+
+    takes_room = True
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -172,26 +198,39 @@ class Elsewhere:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(listed, pool.map(self.read, listed), strict=True))
 
-    def share(self, pairs: Pairs, given_up: GivenUp) -> None:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            begun = [pool.submit(self._copy, *pair) for pair in pairs]
-            try:
-                for each in as_completed(begun):
-                    each.result()
+    def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
+        self._each(self._folder.copy, pairs, given_up, leave)
+
+    def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
+        self._each(self._copy_if_there, pairs, given_up, leave=True)
+
+    def _each(
+        self, do: Callable[[str, str], None], pairs: Pairs, given_up: GivenUp, leave: bool
+    ) -> None:
+        left, asked = iter(pairs), -math.inf
+        begun: set[Future[None]] = set()
+        pool = ThreadPoolExecutor(_AT_ONCE)
+        try:
+            while True:
+                if time.monotonic() - asked >= _LOOK_SECONDS:
+                    asked = time.monotonic()
                     if (why := given_up()) is not None:
                         raise NotNeeded(why)
-            finally:
-                pool.shutdown(cancel_futures=True)
+                begun |= {
+                    pool.submit(do, *pair) for pair in islice(left, 2 * _AT_ONCE - len(begun))
+                }
+                if not begun:
+                    return
+                # Not for all of them: one that hangs is to be given up, too.
+                done, begun = wait(begun, _LOOK_SECONDS, FIRST_COMPLETED)
+                for each in done:
+                    each.result()
+        finally:
+            pool.shutdown(wait=not leave, cancel_futures=True)
 
-    copy = share
-
-    def _copy(self, name: str, to: str) -> None:
-        try:
+    def _copy_if_there(self, name: str, to: str) -> None:
+        with suppress(FileNotFoundError):
             self._folder.copy(name, to)
-        except Exception as error:
-            if is_missing_file(error):
-                raise FileNotFoundError(f"{self._folder.name}/{name}") from error
-            raise
 
     def renew(self, names: Iterable[str]) -> None:
         """Nothing to do: a copy is new."""

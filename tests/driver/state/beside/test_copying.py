@@ -26,6 +26,10 @@ from tests.driver.state.disk import Disk, content, entry, put
 BEFORE, AFTER, BATCH = 2, 4, 6
 
 
+def never() -> None:
+    """A copy that is not given up."""
+
+
 def stored(folder: Path, version: int, data: str) -> None:
     """A version of a partition, whole, with checksums as Spark and Hadoop write them."""
     sst = {"localFileName": "8.sst", "dfsSstFileName": f"8-{data}.sst", "sizeBytes": len(data)}
@@ -75,7 +79,7 @@ def place(storage, root) -> Path:
     return root / copied(storage)
 
 
-def copied(storage: Storage, given_up: GivenUp = copying.never) -> str:
+def copied(storage: Storage, given_up: GivenUp = never) -> str:
     """A copy, as it is made."""
     place = copying.place_of("copy")
     of_batch = (storage, place, BATCH, folders(BEFORE))
@@ -163,7 +167,7 @@ def test_copying_from_another_file_system_is_given_up_where_nobody_needs_it(root
 
 def test_sources_are_followed(storage, root, place):
     put(root, "sources/0/1", "v1 later")
-    copying.follow_sources(storage, str(place.relative_to(root)))
+    copying.follow_sources(storage, str(place.relative_to(root)), never)
     assert (place / "sources/0/1").read_text() == "v1 later"
     assert not (place / "sources/0/.1.uuid.tmp").exists()
 
@@ -178,9 +182,9 @@ def caught_up(place: Path, version: int = BATCH + 3) -> Made:
     return Made(str(place.relative_to(place.parents[2])), BATCH + 1, version)
 
 
-def take_over(storage: Storage, made: Made, last: int = BATCH + 1) -> None:
+def take_over(storage: Storage, made: Made, given_up: GivenUp = never) -> None:
     texts = (entry(AFTER), "v1\n{}")
-    copying.take_over(storage, made, last + 1, folders(AFTER), texts)
+    copying.take_over(storage, made, BATCH + 2, folders(AFTER), texts, given_up)
 
 
 def begun(root: Path) -> Begun:
@@ -251,3 +255,15 @@ def test_nothing_that_is_there_is_written_over(storage, root, place):
     with pytest.raises(FileExistsError):
         take_over(storage, made)
     assert (root / f"state/0/0/{BATCH + 3}.zip").read_text() == "somebody's"
+
+
+def test_what_is_not_needed_any_more_is_not_committed(storage, root, place):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    made = caught_up(place)
+    with pytest.raises(NotNeeded, match="it runs elsewhere"):
+        take_over(
+            storage,
+            made,
+            lambda: "it runs elsewhere" if (root / f"state/0/3/{BATCH + 3}.zip").exists() else None,
+        )
+    assert not (root / f"commits/{BATCH + 2}").exists()

@@ -155,3 +155,21 @@ def test_a_copy_that_does_not_catch_up_is_given_up():
     assert limits.why_never(0, 5, 901.0, 900.0) == (
         "its copy has not caught up in 900 s: 5 batches are left"
     )
+
+
+@pytest.mark.parametrize(
+    ("copying", "rewriting", "shorter"),
+    [(29.0, 1.0, True), (60.0, 60.0, True), (61.0, 60.0, False), (31.0, 5.0, False)],
+)
+def test_copying_is_worth_it_where_it_takes_no_longer_than_rewriting(copying, rewriting, shorter):
+    why = limits.why_no_shorter(copying, rewriting)
+    assert (why is None) == shorter
+    assert shorter or f"took {copying:.0f} s, and to rewrite them {rewriting:.0f} s" in (why or "")
+
+
+@pytest.mark.parametrize(
+    ("free", "times", "room"),
+    [(None, 3, True), (5, 3, False), (6, 3, True), (4, 2, True), (0, 1, False), (0, 0, True)],
+)
+def test_room_is_asked_for_as_often_as_it_is_taken(free, times, room):
+    assert (limits.why_no_room(2, free, times) is None) == room

@@ -47,6 +47,8 @@ class Scene:
         put(root, "metadata", '{"id":"its own"}')
         described = json.dumps({"operatorInfo": {"operatorName": operator}})
         put(root, "state/0/_metadata/v2/0", f"v2\n{described}")
+        self.room = 4 if here else 6
+        """MB that there must be for a state of 2 MB."""
         self.batch, self.watermark = -1, 0
         for _ in range(3):
             self.goes_on()
@@ -410,10 +412,45 @@ def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
     monkeypatch.setattr(scene.disk, "free", lambda: full.free if full.total else None)
     last = scene.root / "state/0/1/SSTs" / f"8-query1-{scene.batch}.sst"
     last.write_bytes(bytes(2_000_000))
-    with pytest.raises(NotBeside, match="disk has 0 MB left: for a state of 2 MB there must be 4"):
-        scene.copy().prepare()
+    for full.free in (500_000, 5_000_000)[: 1 if scene.disk.local else 2]:
+        with pytest.raises(NotBeside, match=rf"state of 2 MB there must be {scene.room}, or the"):
+            scene.copy().prepare()
     assert scene.kept == {}
-    for full.free, full.total in ((5_000_000, 10**9), (0, 0)):
+    for full.free, full.total in ((7_000_000, 10**9), (0, 0)):
+        scene.copy().prepare()
+
+
+def test_nor_is_it_moved_in_where_that_takes_room(tmp_path, monkeypatch):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
+    free = [10**9]
+    monkeypatch.setattr(scene.disk, "free", lambda: free[0])
+    copy = scene.copy()
+    copy.prepare()
+    noted, was, free[0] = scene.begun(), content(scene.root), 0
+    assert "its checkpoint's disk has 0 MB left" in (copy.write(noted) or "")
+    assert content(scene.root) == was
+
+
+def test_it_is_not_moved_in_where_that_takes_as_long_as_in_place(tmp_path, monkeypatch):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
+    clock = [0.0]
+    monkeypatch.setattr(state_copy.time, "monotonic", lambda: clock[0])
+    known = scene.disk.copy
+
+    def slow(name: str, to: str) -> None:
+        clock[0] += 10.0
+        known(name, to)
+
+    monkeypatch.setattr(scene.disk, "copy", slow)
+    with pytest.raises(NotBeside, match="and to rewrite them 0 s: the query would stand still"):
+        scene.copy().prepare()
+    assert scene.kept
+
+
+def test_a_file_that_spark_has_deleted_meanwhile_is_told_with_why_it_may_have(scene):
+    name = f"8-query0-{scene.batch}.sst"
+    scene.steps["copying"] = (scene.root / "state/0/0/SSTs" / name).unlink
+    with pytest.raises(NotBeside, match=r"^a file is gone: Spark retains 100 batches, and copy"):
         scene.copy().prepare()
 
 
@@ -443,6 +480,21 @@ def test_what_another_driver_has_closed_while_the_last_batch_was_replayed_is_not
     scene.on_replay = Journal(scene.disk).close
     assert copy.write(noted) == "another driver has undone or closed it meanwhile"
     assert content(scene.root) == was
+
+
+def test_nor_is_the_rest_where_it_has_closed_it_while_that_was_moved_in(tmp_path, monkeypatch):
+    scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
+    copy = scene.copy()
+    copy.prepare()
+    noted, known = scene.begun(), scene.disk.copy
+
+    def closed(name: str, to: str) -> None:
+        known(name, to)
+        Journal(scene.disk).close()
+
+    monkeypatch.setattr(scene.disk, "copy", closed)
+    assert copy.write(noted) == "another driver has undone or closed it meanwhile"
+    assert f"commits/{noted.batch + 1}" not in content(scene.root)
 
 
 @pytest.mark.parametrize(
