@@ -7,6 +7,8 @@ its URL.
 import argparse
 import sys
 import threading
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 from dev.daemons import ended_by_signals
@@ -20,8 +22,11 @@ def main() -> int:
     )
     options.add_argument("--port", type=int, default=0, help="0, the default: any free one")
     options.add_argument("--tethered", action="store_true", help="end when standard input does")
+    options.add_argument(
+        "--slow-down", type=int, default=0, metavar="N", help="put the first N copies of files off"
+    )
     given = options.parse_args()
-    server = _server(given.port)
+    server = _server(given.port, given.slow_down)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://{server.host}:{server.port}", flush=True)
     if given.tethered:
@@ -32,7 +37,7 @@ def main() -> int:
     return 0
 
 
-def _server(port: int) -> Any:
+def _server(port: int, slow_down: int) -> Any:
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,
@@ -48,7 +53,14 @@ def _server(port: int) -> Any:
         def log_request(self, *_: Any) -> None:
             """Not a line for each: a batch makes many."""
 
-    app = DomainDispatcherApplication(create_backend_app)
+    moto, copies = DomainDispatcherApplication(create_backend_app), count()
+
+    def app(asked: dict[str, Any], answer: Callable[..., Any]) -> Iterable[bytes]:
+        if "HTTP_X_AMZ_COPY_SOURCE" in asked and next(copies) < slow_down:
+            answer("503 Slow Down", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>SlowDown</Code><Message>Reduce your rate.</Message></Error>"]
+        return moto(asked, answer)  # type: ignore[no-any-return]
+
     return make_server("127.0.0.1", port, app, threaded=True, request_handler=Handler)
 
 

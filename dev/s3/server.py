@@ -82,13 +82,16 @@ class Store:
 
 
 @contextmanager
-def tethered(log: Path) -> Iterator[Store]:
+def tethered(log: Path, *options: str) -> Iterator[Store]:
     """A server with an empty bucket, which ends with this context or with this process.
+
+    Args:
+        options: of `dev.s3`.
 
     Raises:
         ServerFailed: it did not come up.
     """
-    with Keeper(log, "dev.s3") as keeper:
+    with Keeper(log, "dev.s3", *options) as keeper:
         if (endpoint := keeper.told()) is None:
             raise ServerFailed(tail(log))
         store = Store(endpoint)

@@ -2,9 +2,11 @@
 
 import os
 import re
+import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cached_property
 from typing import Any
 
 from dagster_sparkscale.driver.begin.fence import without_credentials
@@ -16,10 +18,22 @@ from dagster_sparkscale.driver.spark.jvm import is_missing_file
 _LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); replication=")
 
 _S3A = "S3AFileSystem"
-_LEAST_BLOCK = 1 << 20
-"""Bytes; HDFS takes no smaller ones, unless it is set up to."""
+_HDFS = "DistributedFileSystem"
+_BEING_WRITTEN = 16
+"""Files that are being written at once: for each HDFS counts a whole block against a quota."""
+_LONG_SECONDS = 2.0
+_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Seconds before a copy is asked for again that S3 has put off; about as S3A has it."""
 _NO_END = 1 << 62
 """More bytes than there are: what a file system without an end says of its room."""
+
+
+def _asks_for_a_pause(error: Exception) -> bool:
+    """Whether S3 has too much to do, or has failed itself."""
+    java = getattr(error, "java_exception", None)
+    if java is None or str(java.getClass().getSimpleName()) != "S3Exception":
+        return False
+    return int(java.statusCode()) in (429, 500, 503)
 
 
 def listed(text: str) -> list[tuple[str, int]]:
@@ -170,30 +184,56 @@ class Folder:
 
     def _copied_by_s3(self, source: Any, target: Any) -> None:
         inner = self._system.getS3AInternals()
+        client = inner.getAmazonS3Client("copy of state")
         # With the encryption and the rights that the session has set for what it writes.
         request = self._system.getRequestFactory().newCopyObjectRequestBuilder(
             *(self._system.pathToKey(each) for each in (source, target)),
             inner.getObjectMetadata(source),
         )
-        inner.getAmazonS3Client("copy of state").copyObject(request.build())
+        for pause in (*_PAUSES, None):
+            try:
+                client.copyObject(request.build())
+                return
+            except Exception as error:
+                if pause is None or not _asks_for_a_pause(error):
+                    raise
+                time.sleep(pause)
 
     def _copied_here(self, source: Any, target: Any) -> None:
-        size = int(self._system.getFileStatus(source).getLen())
-        # HDFS counts a whole block against a quota for each file that is being written.
-        block = max(_LEAST_BLOCK, -(-size // _LEAST_BLOCK) * _LEAST_BLOCK)
-        block = min(block, int(self._system.getDefaultBlockSize(target)))
-        made = self._system.createFile(target).overwrite(False).recursive().blockSize(block)
-        with closing(self._system.open(source)) as stream, closing(made.build()) as copied:
-            self._jvm.org.apache.commons.io.IOUtils.copyLarge(stream, copied)
+        system, conf = self._system, self._system.getConf()
+        if not self._hadoop.FileUtil.copy(system, source, system, target, False, False, conf):
+            raise OSError(f"{self.name}: {source.toString()} can't be copied")
 
     def free(self) -> int | None:
         """The bytes that there is room for; None: its file system does not tell."""
-        remaining = int(self._system.getStatus(self._root).getRemaining())
-        return (
-            remaining // int(self._system.getDefaultReplication(self._root))
-            if (remaining < _NO_END)
-            else None
-        )
+        status = self._system.getStatus(self._root)
+        room = int(status.getRemaining())
+        if int(status.getCapacity()) <= 0 or room >= _NO_END:
+            return None
+        replicas = int(self._system.getDefaultReplication(self._root))
+        for place in self._with_quota:
+            usage = self._system.getQuotaUsage(place)
+            block = int(self._system.getDefaultBlockSize(place))
+            left = int(usage.getSpaceQuota()) - int(usage.getSpaceConsumed())
+            room = min(room, left - _BEING_WRITTEN * block * replicas)
+        return max(0, room // replicas)
+
+    @cached_property
+    def _with_quota(self) -> Sequence[Any]:
+        """Itself and the folders that it is in, those that have a quota of HDFS for their room."""
+        found: list[Any] = []
+        if str(self._system.getClass().getSimpleName()) != _HDFS:
+            return found
+        place, began = self._root, time.monotonic()
+        while place.getParent() is not None:
+            with suppress(Exception):  # one that it may not ask
+                if int(self._system.getQuotaUsage(place).getSpaceQuota()) >= 0:
+                    found.append(place)
+            # HDFS counts all the files in a folder that has none: in those above there are more.
+            if time.monotonic() - began > _LONG_SECONDS:
+                break
+            place = place.getParent()
+        return found
 
     def delete_below(self, folder: str) -> None:
         """Delete a folder with all that is in it; nothing to do where there is none.

@@ -52,9 +52,11 @@ def undo(folder: Folder, change: Begun) -> Undone:
     stays = versions.of_others(
         change.files, added, change.batch, lambda name: versions.parts_of(folder.read(name))
     )
-    if stays:
-        # Their names are unique: what a copy has was linked from there.
-        stays -= versions.parts_among(stays, _of_copies(folder))
+    copies = _of_copies(folder)
+    # S3 may go on with one from there that was given up: it finds nothing any more.
+    folder.delete_all([name for name in copies if not versions.is_part(name)])
+    # The names of parts are unique: what a copy has was linked from there.
+    stays -= versions.parts_among(stays, copies)
     gone = [name for name in added if name not in stays]
     for _, names in groupby(gone, layout.turn):
         folder.delete_all(list(names))

@@ -139,6 +139,11 @@ def of_others(
     return frozenset(found)
 
 
+def is_part(name: str) -> bool:
+    """Whether a file of a store, in whatever folder, is a part of snapshots."""
+    return name.split("/")[-2:-1] in ([each] for each in _PARTS)
+
+
 def parts_among(names: Iterable[str], others: Iterable[str]) -> frozenset[str]:
     """The files among these that are parts of snapshots and have the name of one of `others`."""
     known = {_last(name) for name in others}

@@ -13,8 +13,8 @@ from dev.s3.server import Store, tethered
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Store]:
+def served(folder: Path, *options: str) -> Iterator[Store]:
     if minor(pyspark.__version__) not in WORKS_ON:
         pytest.skip(f"the connector works on Spark {' and '.join(WORKS_ON)}")
-    with tethered(folder / "s3.log") as store:
+    with tethered(folder / "s3.log", *options) as store:
         yield store

@@ -1,9 +1,9 @@
 """How files of a checkpoint come into a copy of it, and back: by links in a folder of this host, by
 copies on any other file system of Hadoop.
 
-Names are paths in the checkpoint. What must not change: no file that is there is written over, but
-by `write`; and where a file has come to be in the checkpoint itself, nothing that was begun there
-is still going on when this returns or raises, as what was begun may be undone then.
+Names are paths in the checkpoint. What must not change: no file of the checkpoint that is there is
+written over, but by `write`. And where files are shared into the checkpoint itself, nothing goes on
+once that has ended or failed: it may be undone then.
 """
 
 import math
