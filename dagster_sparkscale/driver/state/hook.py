@@ -317,15 +317,14 @@ class Known:
     """Why its partitions can't be changed, in words."""
 
     def remember(self) -> "Known":
-        """Remember the key groups of the query, once: they are fixed as soon as it keeps state."""
-        if self.asked is None:
-            return self
+        """Remember the key groups of the query, once: they are fixed as soon as it keeps state.
+        Whether its partitions can be changed is looked up though no state is declared: it may be
+        before the next start, and a restart for a change that is refused would be for nothing."""
         return self._remember_key_groups()._look_at_operators()
 
     def _remember_key_groups(self) -> "Known":
-        if self.key_groups is not None:
+        if self.key_groups is not None or self.asked is None:
             return self
-        assert self.asked is not None
         try:
             self.journal.remember(self.asked)
         except Exception as error:

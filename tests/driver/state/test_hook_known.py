@@ -211,6 +211,13 @@ class TestKnown:
         told = new.remember().completed(QueryState(partitions=4)).unchangeable
         assert told is not None and told.startswith("operator 0 is a limit() of the stream")
 
+    def test_why_it_can_t_be_changed_also_where_no_state_was_declared_yet(self, place):
+        """By the time of a change it may be: then it is refused before a restart."""
+        assert known(place, Declared()).unchangeable is None
+        put(place, "offsets/2", entry(4, layout.HDFS))
+        found = known(place, Declared())
+        assert "kept by HDFSBackedStateStoreProvider" in (found.unchangeable or "")
+
     def test_what_can_t_be_looked_up_keeps_no_query_from_starting(self, place, monkeypatch, capfd):
         monkeypatch.setattr(hook, "why_unchangeable", unreachable)
         found = known(place, DECLARED)
