@@ -19,36 +19,18 @@ from dagster_sparkscale.observe.state import (
     in_progress,
     last_change,
     stateful,
-    stood_still,
     untold,
 )
-from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
+from dagster_sparkscale.observe.status import Query, QueryState, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
+from dagster_sparkscale.state.cost import Stores, seconds_of_change
 from dagster_sparkscale.state.more import more_of
 from dagster_sparkscale.state.way import Way, way_of
 
 LEAST_SPARK = "4.2"
 """The first Spark that changes the partitions of state."""
-ROWS_PER_SECOND = 250_000.0
-"""State rows that are changed in a second where nothing is known of a query: two cores took 17 s
-for 5 million in place, and 29 s for 10 million."""
 GOOD = ("changed", "unchanged")
 """Outcomes by which a query has the number that was planned."""
-AT_LEAST = 10.0
-"""Seconds that Spark's jobs and the checkpoint's logs take, however small the state is."""
-AT_LEAST_IN_PLACE = 3.0
-"""Seconds that they take in a driver that runs, whose code is warm, with the start and a batch."""
-
-AT_LEAST_BESIDE = 5.0
-"""Seconds that the last batches on the copy take besides."""
-ROWS_COMPARED = 1_000_000.0
-"""State rows of which both copies are read, compared and loaded in a second."""
-_COSTS = {
-    "restart": (AT_LEAST, ROWS_PER_SECOND),
-    "in place": (AT_LEAST_IN_PLACE, ROWS_PER_SECOND),
-    "beside the stream": (AT_LEAST_BESIDE, ROWS_COMPARED),
-}
-"""Seconds at least, and rows a second, by the way of a change."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +73,8 @@ class OfQuery:
     """What moves, for people."""
     rows: int | None = None
     bytes: int | None = None
+    operators: tuple[str, ...] = ()
+    """Spark's names of its stateful operators."""
     seconds: float | None = None
     """Seconds that the change may take; None: its rows are not known."""
 
@@ -207,15 +191,19 @@ def aim(
     reverted = _reverted(state, asked)
     assert driver is not None
     way = way_of(state, answer, names, more_of(stream, driver, answer.requested, now))
-    if way.in_place:
-        chosen = tuple(_in_place(each, answer, way) for each in chosen)
+    chosen, left = (
+        tuple(_with_seconds(each, stream, answer, way.name) for each in some)
+        for some in (chosen, left)
+    )
     return PartitionChange(plan, chosen, left, tuple(barred), reverted, longest, way)
 
 
-def _in_place(each: OfQuery, status: Status, way: Way) -> OfQuery:
-    """One query with the seconds that its change takes in the driver that runs."""
-    earlier = last_change(status, each.query, way.name)
-    return replace(each, seconds=seconds_of_change(each.rows, earlier, way.name))
+def _with_seconds(each: OfQuery, stream: Stream, status: Status, way: str) -> OfQuery:
+    """One query with the seconds that its change may take."""
+    slots = (status.registered or 0) * stream.tasks_at_a_time
+    stores, earlier = Stores.of(each.operators, slots), last_change(status, each.query, way)
+    seconds = seconds_of_change(each.rows, each.before, each.after, stores, earlier, way)
+    return replace(each, seconds=seconds)
 
 
 def _declared(stream: Stream) -> State:
@@ -315,7 +303,7 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
         moves=_moves(state, kept.partitions, after),
         rows=kept.rows,
         bytes=kept.bytes,
-        seconds=seconds_of_change(kept.rows, last_change(status, name, "restart")),
+        operators=kept.operators,
     )
     if found.after != found.before:
         if why_not := state.groups.why_not(after, state.plain_hash):
@@ -325,30 +313,6 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
         if not asked.again:
             _refuse_to_repeat(status, found)
     return found
-
-
-def seconds_of_change(
-    rows: int | None, earlier: Reconfiguration | None = None, way: str = "restart"
-) -> float | None:
-    """Seconds for which a query stands still for a change; None where the rows are not known.
-
-    Args:
-        rows: of the state.
-        earlier: a change of the same query, by whose rate this one is judged.
-        way: how it is made, as `Reconfiguration.way`.
-    """
-    if rows is None:
-        return None
-    if (
-        earlier is not None
-        and (earlier.outcome, earlier.way) == ("changed", way)
-        and earlier.rows
-        and (seconds := stood_still(earlier))
-    ):
-        # What a smaller state takes less is not known.
-        return seconds * max(1.0, rows / earlier.rows)
-    least, rate = _COSTS[way]
-    return least + rows / rate
 
 
 def _recommended(
