@@ -83,6 +83,7 @@ def test_a_problem_is_dated_to_when_it_was_first_seen():
         ("failed", {"since": NOW - SETTLED, "looping": True}),
         ("given_up", {"state": "failed"}),
         ("given_up", {"state": "unknown"}),
+        ("given_up", {"state": "starting"}),
         ("losing_data", {"untold": ("no_data_lost",)}),
     ],
 )
@@ -115,7 +116,8 @@ def test_a_clock_that_was_set_back_makes_none_stand_for_longer(problem, check):
         ("failed", {"since": NOW - SETTLED}),
         ("failed", {"state": "stopped"}),
         ("failed", {"state": "failed", "gave_up": True}),
-        ("given_up", {"state": "starting"}),
+        ("given_up", {"state": "running"}),
+        ("given_up", {"state": "stopped"}),
         ("unhealthy", {"state": "failed"}),
         ("lagging", {}),
         ("lagging", {"state": "stopped", "untold": ("lag_within_limit",)}),

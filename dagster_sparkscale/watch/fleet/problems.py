@@ -113,6 +113,7 @@ def _untold(problem: Problem, row: Row) -> bool:
             return row.looping or row.seen_at - row.since < SETTLED
         return row.state in ("starting", "unknown")
     if problem == "given_up":
-        # Given up once, it stays so until somebody starts it.
-        return row.state in ("failed", "unknown")
+        # Given up once, it stays so until somebody starts it, and that driver runs: one that only
+        # was launched may end as the last one did, or have to undo first what that one has left.
+        return row.state in ("failed", "starting", "unknown")
     return problem == "unhealthy" and row.untold == UNJUDGED
