@@ -38,10 +38,11 @@ class State(Declaration, Part):
         PLAN: "the operation reconfigure_state",
     }
     drifts: ClassVar[Mapping[str, Drift]] = {
-        "state.key_groups": Drift("for queries that have not run yet; it is fixed once one has"),
+        "state.key_groups": Drift("for queries that have none yet; what one has is fixed"),
         "state.partitions": Drift(
             "for queries that have not run yet; reconfigure_state changes others"
         ),
+        "state.plain_hash": Drift("for what its page says; reconfigure_state goes by it already"),
     }
 
     key_groups: Annotated[Whole, Field(ge=1, le=MOST_KEY_GROUPS)]

@@ -71,7 +71,8 @@ def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
     assert changes({}, now) == ()
 
 
-GROUPS = "for queries that have not run yet; it is fixed once one has"
+GROUPS = "for queries that have none yet; what one has is fixed"
+PLAIN = "for what its page says; reconfigure_state goes by it already"
 PARTITIONS = "for queries that have not run yet; reconfigure_state changes others"
 
 
@@ -84,10 +85,12 @@ PARTITIONS = "for queries that have not run yet; reconfigure_state changes other
         ({}, {"partitions": 8}, (f"state.partitions is 8 now ({PARTITIONS})",)),
         ({"partitions": 8}, {"partitions": 16}, (f"state.partitions 8 -> 16 ({PARTITIONS})",)),
         ({"partitions": 8}, {}, ("state.partitions is not set any more",)),
-        ({}, {"plain_hash": True}, ("state.plain_hash is set now",)),
+        ({}, {"plain_hash": True}, (f"state.plain_hash is true now ({PLAIN})",)),
         # What Dagster alone goes by.
         ({}, {"maintenance": "@daily", "timezone": "UTC", "within": "1h"}, ()),
         ({}, {"rows_per_partition": 9, "align_executors": True}, ()),
+        ({}, {"standstill": "restart"}, ()),
+        ({}, {"beside_rows": 0, "beside_executors": 2, "replay": True}, ()),
     ],
 )
 def test_of_state_it_is_told_how_far_a_restart_goes(
