@@ -11,7 +11,7 @@ from dagster_sparkscale.autoscale.rescale_job import RescaleConfig
 from dagster_sparkscale.backpressure.retune_job import RetuneConfig
 from dagster_sparkscale.backpressure.set_limits import NONE_TOLD, in_words
 from dagster_sparkscale.backpressure.set_limits_job import SetLimitsConfig, read_at_a_start, who_set
-from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
+from dagster_sparkscale.cli.locations import Deployed, Target, as_given, on_a_target
 from dagster_sparkscale.cli.options import Finite, field_option, flag, seconds_option
 from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.cli.words import in_a_terminal
@@ -95,7 +95,10 @@ def reconfigure(where: Target, stream: str, **config: Any) -> None:
     Its query is changed beside the stream or in place, and else by a restart of the driver;
     --dry-run says which, and for how long the stream would stand still.
     """
-    carry_out(where.find(stream), "reconfigure_state", stream, config)
+    goes_on = (
+        ", and where the driver has begun to change state, it finishes or undoes that by itself"
+    )
+    carry_out(where.find(stream), "reconfigure_state", stream, config, if_interrupted=goes_on)
 
 
 def _values(
@@ -192,7 +195,7 @@ def running(cluster: ClusterManager, stream: str, so: str = "") -> Driver:
     driver = cluster.find(stream)
     if driver is None or not driver.state.alive:
         state = driver.state.value if driver else "not started"
-        start_it = f"`sparkscale start {stream}` starts it"
+        start_it = f"`sparkscale start {stream}{as_given()}` starts it"
         raise click.ClickException(f"{stream!r} is {state}: {so}{start_it}")
     return driver
 

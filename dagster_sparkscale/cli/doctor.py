@@ -8,7 +8,13 @@ import dagster as dg
 
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli import dagster_side
-from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.locations import (
+    Deployed,
+    Target,
+    as_given,
+    instance_of_home,
+    on_a_target,
+)
 from dagster_sparkscale.cli.room import without_room
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -116,19 +122,20 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
         yield Condition(
             "streams",
             f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
-            "`sparkscale status` says what is the matter with each",
+            f"`sparkscale status{as_given()}` says what is the matter with each",
             urgent=False,
         )
 
 
 def _of_driver(name: str, sighting: Sighting, now: float) -> Iterator[Condition]:
     """What one driver says, or why it says nothing."""
+    named = f"{name}{as_given()}"
     if sighting.error is not None:
         text = in_a_terminal(sighting.error, name)
-        cure = f"see its log: `sparkscale logs {name}`"
+        cure = f"see its log: `sparkscale logs {named}`"
         if sighting.driver is not None and sighting.driver.state is DriverState.STARTING:
             cure = (
-                f"where it says what it waits for, mend that, then `sparkscale restart {name}`;"
+                f"where it says what it waits for, mend that, then `sparkscale restart {named}`;"
                 f" else {cure}"
             )
         yield Condition(name, text, cure)
@@ -175,7 +182,7 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
     """A line for those that are given up, and one for those that are to come back."""
     failed = [row for row in rows if row.state == "failed"]
     if given_up := [row.stream for row in failed if row.gave_up]:
-        one = given_up[0]
+        one = f"{given_up[0]}{as_given()}"
         yield Condition(
             verdict.GIVEN_UP,
             f"{_named(given_up)}: failed, and nothing but a person starts it again",
@@ -185,8 +192,8 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
         yield Condition(
             "failed",
             f"{_named(coming)}: recovery starts it again by itself, with pauses",
-            f"`sparkscale logs {coming[0]}` says why it failed; `sparkscale status`, when it is "
-            "started again",
+            f"`sparkscale logs {coming[0]}{as_given()}` says why it failed; `sparkscale status"
+            f"{as_given()}`, when it is started again",
         )
 
 
@@ -196,14 +203,14 @@ def _of_orphans(found: Sequence[Orphan]) -> Iterator[Condition]:
         yield Condition(
             "orphans",
             f"{_named(ours)}: runs, and is not declared any more",
-            f"declare it again, or `sparkscale forget {ours[0]}`",
+            f"declare it again, or `sparkscale forget {ours[0]}{as_given()}`",
         )
     if unknown := [each.driver.stream for each in found if not each.ours]:
         yield Condition(
             "not declared here",
             f"{_named(unknown)}: runs, and who declares it is not known",
             "declare it, stop it where it is declared, or, where nobody does, `sparkscale forget "
-            f"{unknown[0]} --whoever-declares-it`",
+            f"{unknown[0]}{as_given()} --whoever-declares-it`",
             urgent=False,
         )
 

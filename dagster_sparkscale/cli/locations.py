@@ -3,6 +3,7 @@
 import difflib
 import functools
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 
 import click
 import dagster as dg
+from click.core import ParameterSource
 
 from dagster_sparkscale.cli.private_dagster import (
     CodeLocationOrigin,
@@ -227,6 +229,21 @@ _OPTIONS = (
 )
 
 
+def as_given() -> str:
+    """The options by which the command in progress was pointed to its code location, to go on with
+    behind a command that is to be copied; empty: they were not given, and need not be."""
+    context = click.get_current_context(silent=True)
+    said = []
+    for option in context.command.params if context is not None else ():
+        assert context is not None
+        source = context.get_parameter_source(name := str(option.name))
+        if name in (*_POINTERS, "cluster") and source is ParameterSource.COMMANDLINE:
+            values = context.params[name]
+            for value in values if isinstance(values, tuple) else (values,):
+                said.append(f" {option.opts[0]} {shlex.quote(str(value))}")
+    return "".join(said)
+
+
 def _only(name: str, there: Mapping[Deployed, Sequence[str]]) -> Deployed:
     """The cluster of a stream.
 
@@ -276,20 +293,21 @@ def _not_declared(deployed: Deployed, name: str) -> str | None:
     if record is None or driver is None:
         return None
     runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
+    named = f"{name}{as_given()}"
     if not driver.state.alive:
         return (
-            f"is not declared any more, and {runs}: `sparkscale logs {name}` shows its log; to "
+            f"is not declared any more, and {runs}: `sparkscale logs {named}` shows its log; to "
             "start it, declare it again"
         )
     if record.owner == deployed.owner:
         return (
             f"is an orphan: {runs}, and no stream of that name is declared any more. `sparkscale "
-            f"forget {name}` stops it; for all else declare it again"
+            f"forget {named}` stops it; for all else declare it again"
         )
     whose = f"was started by {record.whose}" if record.whose else "who declares it is not known"
     return (
         f"is not declared here: {runs}, and {whose}. Call this for the code location that declares "
-        f"it, by -f, -m or -w; where none does, `sparkscale forget {name} --whoever-declares-it` "
+        f"it, by -f, -m or -w; where none does, `sparkscale forget {named} --whoever-declares-it` "
         "stops it"
     )
 

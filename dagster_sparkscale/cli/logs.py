@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import click
 
-from dagster_sparkscale.cli.locations import Target, on_a_target
+from dagster_sparkscale.cli.locations import Target, as_given, on_a_target
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 
 LINES = 2000
@@ -27,7 +27,8 @@ def logs(where: Target, stream: str, lines: int, follow: bool) -> None:
         driver = cluster.find(stream)
         if driver is None:
             raise click.ClickException(
-                f"{stream!r} was never started: there is no log (`sparkscale start {stream}`)"
+                f"{stream!r} was never started: there is no log (`sparkscale start "
+                f"{stream}{as_given()}`)"
             )
         click.echo(_about(driver), err=True)
         if not follow:

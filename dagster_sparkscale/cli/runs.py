@@ -14,7 +14,7 @@ from typing import Any
 import click
 import dagster as dg
 
-from dagster_sparkscale.cli.locations import Deployed, instance_of_home
+from dagster_sparkscale.cli.locations import Deployed, as_given, instance_of_home
 from dagster_sparkscale.cli.private_dagster import (
     MAX_RUNTIME_SECONDS_TAG,
     DagsterExecutionInterruptedError,
@@ -34,6 +34,7 @@ def carry_out(
     stream: str,
     config: Mapping[str, Any],
     asset: dg.AssetKey | None = None,
+    if_interrupted: str = "",
 ) -> None:
     """Carry an operation on a stream out as a run of its job, telling what it logs as it goes.
 
@@ -43,6 +44,7 @@ def carry_out(
     Args:
         config: the config of the op but for the stream; values that are None are left out.
         asset: the asset to materialize, for a start; None: the operation has a job of its own.
+        if_interrupted: what is said besides where the command is interrupted.
 
     Raises:
         click.ClickException: the run failed; says why in its words.
@@ -84,7 +86,11 @@ def carry_out(
                 raise_on_error=False,
             )
     if not result.success:
-        raise click.ClickException(in_a_terminal(_why(result), stream))
+        why = _why(result)
+        if why is None:
+            follow = f"`sparkscale status {stream}{as_given()}` follows it"
+            why = f"interrupted; what had been asked for by then stands{if_interrupted}: {follow}"
+        raise click.ClickException(in_a_terminal(why, stream))
 
 
 def _tags(deployed: Deployed, operation: str, stream: str) -> dict[str, str]:
@@ -144,7 +150,8 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(signal.SIGHUP, before)
 
 
-def _why(result: dg.ExecuteInProcessResult) -> str:
+def _why(result: dg.ExecuteInProcessResult) -> str | None:
+    """Why it failed; None: it was interrupted."""
     for event in result.all_events:
         if event.is_step_failure:
             data = event.step_failure_data
@@ -154,7 +161,7 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
                     return why.description
                 return WithRemedy.unpacked(packed.value, why.description)  # type: ignore[arg-type]
             if data.error is not None and data.error.cls_name == _INTERRUPTED:
-                return "interrupted; what had been asked for by then stands"
+                return None
             if data.error is not None:
                 return (data.error.cause or data.error).message.strip()
     return f"run {result.run_id[:8]} failed; its page in Dagster says why"

@@ -1,7 +1,8 @@
-"""What a terminal says: commands for what is to be done, and nothing that it would obey. Pure."""
+"""What a terminal says: commands for what is to be done, and nothing that it would obey."""
 
 from collections.abc import Mapping
 
+from dagster_sparkscale.cli.locations import as_given
 from dagster_sparkscale.remedy import Remedy, worded
 
 COMMANDS: Mapping[Remedy, str] = {
@@ -17,13 +18,15 @@ COMMANDS: Mapping[Remedy, str] = {
     Remedy.STOP: "`sparkscale stop {0}`",
     Remedy.STOP_TO_RUN_NONE: "`sparkscale stop {0}`",
     Remedy.STOP_AGAIN_OR_KEEP: "`sparkscale stop {0}`, or `sparkscale start {0}` to keep it",
-    Remedy.STOP_OTHER: "by `sparkscale stop` where it is declared, else by `sparkscale forget`",
+    Remedy.STOP_OTHER: (
+        "by `sparkscale stop {0}` where it is declared, else by `sparkscale forget {0}`"
+    ),
     Remedy.STOP_ORPHAN: "`sparkscale forget {0}`",
     Remedy.STOP_WHOSEVER: "`sparkscale forget {0} --whoever-declares-it`",
     Remedy.CONFIRM_WHOSEVER: "add --whoever-declares-it",
     Remedy.DECLARE_GONE: "run the job declare_gone, in Dagster's UI,",
 }
-"""What each remedy is in a terminal, {0} being the stream."""
+"""What each remedy is in a terminal, {0} being the stream, and what points to its code location."""
 
 
 def in_a_terminal(text: str, stream: str) -> str:
@@ -31,5 +34,6 @@ def in_a_terminal(text: str, stream: str) -> str:
 
     It may hold what a record does, as the error of a query: what a terminal would obey is a "?".
     """
-    said = worded(text, {remedy: how.format(stream) for remedy, how in COMMANDS.items()})
+    named = f"{stream}{as_given()}"
+    said = worded(text, {remedy: how.format(named) for remedy, how in COMMANDS.items()})
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in said)

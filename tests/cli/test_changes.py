@@ -75,7 +75,8 @@ class TestScale:
         terminal.world.on_look = on_look
         done = terminal.ask("scale", "clicks", "5")
         assert done.exit_code == 1
-        assert "Error: interrupted; what had been asked for by then stands" in done.stderr
+        assert "Error: interrupted; what had been asked for by then stands: " in done.stderr
+        assert "`sparkscale status clicks -f definitions.py` follows it" in done.stderr
         assert terminal.kept().requested == 5
         assert terminal.world.leases == set()
         assert terminal.run().is_failure
@@ -279,6 +280,20 @@ class TestReconfigure:
         assert tagged(run) == ("reconfigure_state", "words")
         (config,) = run.run_config["ops"].values()
         assert (config["config"]["query"], config["config"]["reason"]) == ("counts", "it grew")
+
+    def test_interrupted_it_says_that_the_driver_goes_on_and_what_follows_it(
+        self, keeping: Terminal
+    ) -> None:
+        def interrupts(_kept: Kept, _id: str) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+        plays(keeping.world, [tells(change(step="rewriting")), interrupts])
+        done = keeping.ask("reconfigure", "words")
+        assert done.exit_code == 1
+        assert (
+            "where the driver has begun to change state, it finishes or undoes that by itself: "
+            "`sparkscale status words -f definitions.py` follows it"
+        ) in done.stderr
 
     def test_what_is_refused_is_refused_in_its_words(self, keeping: Terminal) -> None:
         done = keeping.ask("reconfigure", "words", "5")

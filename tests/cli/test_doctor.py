@@ -315,19 +315,20 @@ class TestCluster:
         assert done.exit_code == 0, done.output
         assert done.stdout.splitlines()[-2:] == [
             "better streams: 1 of 2 in trouble: clicks",
-            "       -> `sparkscale status` says what is the matter with each",
+            "       -> `sparkscale status -f definitions.py` says what is the matter with each",
         ]
 
     def test_an_agent_that_is_silent(self, healthy: Terminal) -> None:
         healthy.kept().reachable = False
         done = healthy.ask("doctor")
         assert lines(done, "WRONG") == ["clicks: the agent of driver 1 does not answer"]
-        assert "-> see its log: `sparkscale logs clicks`" in done.stdout
+        assert "-> see its log: `sparkscale logs clicks -f definitions.py`" in done.stdout
 
     def test_one_that_waits_is_restarted_and_not_read_of_in_a_log(self, healthy: Terminal) -> None:
         kept = healthy.kept()
         kept.reachable, kept.driver = False, replace(kept.driver, state=DriverState.STARTING)
-        cure = "mend that, then `sparkscale restart clicks`; else see its log"
+        restart = "sparkscale restart clicks -f definitions.py"
+        cure = f"mend that, then `{restart}`; else see its log"
         assert cure in healthy.ask("doctor").stdout
 
     def test_a_stop_that_was_cut_off(self, healthy: Terminal) -> None:
@@ -418,7 +419,8 @@ class TestStreams:
             "given up: lost: failed, and nothing but a person starts it again",
             "failed: orders: recovery starts it again by itself, with pauses",
         ]
-        assert "`sparkscale logs lost` says why; mend it, then `sparkscale start l" in done.stdout
+        logs, start = (f"`sparkscale {each} lost -f definitions.py`" for each in ("logs", "start"))
+        assert f"{logs} says why; mend it, then {start}" in done.stdout
         assert done.exit_code == 1
 
     def test_many_are_not_all_named(self, healthy: Terminal) -> None:
@@ -440,8 +442,8 @@ class TestStreams:
         healthy.declare('structured("orders")')
         done = healthy.ask("doctor")
         assert lines(done, "WRONG") == ["orphans: old: runs, and is not declared any more"]
-        assert "-> declare it again, or `sparkscale forget old`" in done.stdout
+        assert "-> declare it again, or `sparkscale forget old -f definitions.py`" in done.stdout
         assert lines(done, "better") == [
             "not declared here: clicks: runs, and who declares it is not known"
         ]
-        assert "`sparkscale forget clicks --whoever-declares-it`" in done.stdout
+        assert "`sparkscale forget clicks -f definitions.py --whoever-declares-it`" in done.stdout

@@ -43,7 +43,8 @@ class TestForget:
         done = terminal.ask("forget", "clicks")
         assert done.exit_code == 1
         assert (
-            "stream = 'clicks': is declared, so it is no orphan: `sparkscale stop clicks`"
+            "stream = 'clicks': is declared, so it is no orphan: `sparkscale stop clicks "
+            "-f definitions.py`"
         ) in done.stderr
 
     def test_one_that_nobody_knows(self, terminal: Terminal) -> None:
@@ -74,7 +75,8 @@ class TestNotDeclared:
         TestForget().orphan(terminal)
         assert refused() == (
             "Error: stream = 'old': is an orphan: driver 1 is running (memory process 1), and no "
-            "stream of that name is declared any more. `sparkscale forget old` stops it; for all "
+            "stream of that name is declared any more. `sparkscale forget old -f "
+            "definitions.py` stops it; for all "
             "else declare it again"
         )
 
@@ -86,7 +88,7 @@ class TestNotDeclared:
         said = refused("-f", "other.py")
         assert "is not declared here: driver 1 is running" in said
         assert "was started by code location 'definitions.py', cluster 'spark_cluster'" in said
-        assert "`sparkscale forget old --whoever-declares-it` stops it" in said
+        assert "`sparkscale forget old -f other.py --whoever-declares-it` stops it" in said
 
     def test_one_of_nobody_known(self, terminal: Terminal, refused: Callable[..., str]) -> None:
         terminal.world.run(structured("old"))
@@ -97,5 +99,5 @@ class TestNotDeclared:
         terminal.world.end("old", DriverState.STOPPED)
         assert (
             "is not declared any more, and driver 1 is stopped (memory process 1): `sparkscale "
-            "logs old` shows its log; to start it, declare it again"
+            "logs old -f definitions.py` shows its log; to start it, declare it again"
         ) in refused()

@@ -53,7 +53,8 @@ def test_what_can_not_be_shown_says_why(limited: Terminal) -> None:
     assert unknown.exit_code == 1
     assert "Error: source = 'cliks': there is no such source; there is 'clicks'" in unknown.stderr
     stopped = limited.ask("limits", "orders")
-    assert stopped.exit_code == 1 and "`sparkscale start orders` starts it" in stopped.stderr
+    start = "`sparkscale start orders -f definitions.py` starts it"
+    assert stopped.exit_code == 1 and start in stopped.stderr
 
 
 def test_what_makes_no_sense_is_refused(limited: Terminal) -> None:

@@ -50,7 +50,8 @@ def test_what_there_is_nothing_to_show_of_says_so(five: Terminal) -> None:
     assert "can't be told where its receivers run" in five.ask("receivers", "receiving").stdout
     five.world.end("receiving")
     done = five.ask("receivers", "receiving")
-    said = "'receiving' is failed: it has no receivers; `sparkscale start receiving` starts it"
+    start = "`sparkscale start receiving -f definitions.py` starts it"
+    said = f"'receiving' is failed: it has no receivers; {start}"
     assert done.exit_code == 1 and said in done.stderr
 
 

@@ -39,4 +39,5 @@ def test_what_the_page_shows_last_of_a_command_is_what_it_says(
     terminal.kept().limits = (Limit("clicks", QUERY),)
     terminal.kept().queries = (kept_by(key_groups=32),)
     done = terminal.ask(*command.split())
-    assert done.output.splitlines()[-1] == shown()[command][-1]
+    # The page has its commands in a folder that names the code location.
+    assert done.output.splitlines()[-1].replace(" -f definitions.py", "") == shown()[command][-1]

@@ -91,8 +91,8 @@ class TestTable:
         assert terminal.ask("start", "old").exit_code == 0
         terminal.declare('structured("orders")')
         said = " ".join(" ".join(table(terminal)).split())
-        assert "declare it again, or `sparkscale forget old`" in said
-        assert "`sparkscale forget clicks --whoever-declares-it`" in said
+        assert "declare it again, or `sparkscale forget old -f definitions.py`" in said
+        assert "`sparkscale forget clicks -f definitions.py --whoever-declares-it`" in said
 
     def test_brackets_in_what_is_the_matter_are_shown(self, terminal: Terminal) -> None:
         terminal.world.end("clicks", exit_reason="[red]it[/red] [broke]")

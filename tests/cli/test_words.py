@@ -5,7 +5,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import pytest
+from click.testing import CliRunner
+
 import dagster_sparkscale
+from dagster_sparkscale.cli.locations import Target, on_a_target
 from dagster_sparkscale.cli.words import COMMANDS, in_a_terminal
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 
@@ -54,3 +59,25 @@ def test_what_a_terminal_would_obey_does_not_reach_it() -> None:
 def test_other_text_stays_as_it_is() -> None:
     text = "target = 40: 'clicks' has a maximum of 4; {braces} and 100 %"
     assert in_a_terminal(text, "clicks") == text
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ((), ""),
+        (("-f", "definitions.py"), " -f definitions.py"),
+        (("--python-file", "my jobs.py"), " -f 'my jobs.py'"),
+        (("-m", "a", "-m", "b", "--cluster", "west"), " -m a -m b --cluster west"),
+    ],
+)
+def test_a_command_to_be_copied_is_pointed_to_the_code_location_as_the_one_in_progress(
+    given: tuple[str, ...], named: str
+) -> None:
+    @click.command()
+    @on_a_target
+    def look(where: Target) -> None:
+        click.echo(in_a_terminal(WithRemedy(Remedy.TAKE_OVER), "web"))
+
+    env = {"DAGSTER_ATTRIBUTE": "defs"}  # which the next command finds by itself
+    said = CliRunner().invoke(look, given, env=env).stdout
+    assert said == f"`sparkscale start web{named} --whoever-declares-it`\n"
