@@ -110,7 +110,21 @@ def _done(story: Reconfigured) -> Report:
             "left_as_they_are": list(story.change.barred),
         },
         notes=story.notes,
+        outcome=_done_in_short(story),
     )
+
+
+def _done_in_short(story: Reconfigured) -> str:
+    """The numbers, the way and the seconds, before what a list has no room for."""
+    found = []
+    for each in story.results:
+        came, still = str(each.outcome), _stood_still(each)
+        if each.outcome == "changed":
+            way = "by a restart" if each.way == "restart" else each.way
+            took = f"still for {still:.1f} s" if still else f"in {story.seconds:.1f} s"
+            came = f"{each.before} -> {each.after}, {way}, {took}"
+        found.append(f"{came} ({each.query})")
+    return "; ".join(found)
 
 
 def _standstill(story: Reconfigured) -> str:

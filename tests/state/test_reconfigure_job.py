@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
+from dagster_sparkscale.names import OPERATION_TAG, OUTCOME_TAG, STORY, STREAM_TAG
 from dagster_sparkscale.state import reconfigure_job
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
@@ -75,6 +75,15 @@ class TestDone:
         line, story = told(self.carried_out(deployed, way="beside the stream", seconds=seconds))
         assert "; query 'counts' stood still for 3.5 s, beside the stream; the first" in line
         assert story["queries"][0]["stood_still_seconds"] == 3.5
+        (run,) = deployed.instance.get_runs()
+        said = "4 \u2192 8, beside the stream, still for 3.5 s (counts)"
+        assert run.tags[OUTCOME_TAG] == said
+
+    def test_by_a_restart_its_row_says_so_before_there_is_no_room(self, deployed):
+        self.carried_out(deployed)
+        (run,) = deployed.instance.get_runs()
+        assert run.tags[OUTCOME_TAG].startswith("4 \u2192 8, by a restart, in ")
+        assert run.tags[OUTCOME_TAG].endswith(" s (counts)")
 
     def test_what_was_not_measured_is_no_zero(self, deployed):
         nothing = dict.fromkeys(
