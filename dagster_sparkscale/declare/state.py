@@ -13,6 +13,8 @@ from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, 
 from dagster_sparkscale.declare.key_groups import MOST_KEY_GROUPS, KeyGroups
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.declare.waves import ROWS_PER_PARTITION
+from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.beside import limits
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 LONGEST_RECONFIGURATION = 86400.0
@@ -123,6 +125,14 @@ class State(Declaration, Part):
                 f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
             )
         bounds, more = stream.bounds, self.beside_executors
+        retained = conf.get(layout.RETAINED, "")
+        batches = int(retained) if retained.isdecimal() else limits.LEAST_RETAINED
+        if more and (why := limits.why_not_stored(conf.get(layout.FORMAT, "1"), batches)):
+            raise ValueError(
+                f"state.beside_executors = {more}: must be 0 where spark_conf has "
+                f"{layout.FORMAT} above 1, or {layout.RETAINED} below {limits.LEAST_RETAINED}, as "
+                f"nothing is changed beside the stream then: {why}"
+            )
         if more and bounds.maximum is not None and bounds.minimum + more > bounds.maximum:
             raise ValueError(
                 f"state.beside_executors = {more}: must be at most "

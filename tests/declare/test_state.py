@@ -153,6 +153,34 @@ def test_no_more_executors_than_its_maximum_ever_leaves() -> None:
     assert said.endswith("must be at most 0, as the stream has at least 1 and at most 1 executors")
 
 
+@pytest.mark.parametrize(
+    ("conf", "why"),
+    [
+        ({"minBatchesToRetain": "9"}, "only 9 batches are retained"),
+        ({"stateStore.checkpointFormatVersion": "2"}, "its state is kept in format 2 of state"),
+        ({"minBatchesToRetain": "10", "stateStore.checkpointFormatVersion": "1"}, None),
+        ({"minBatchesToRetain": "what Spark refuses"}, None),
+    ],
+)
+def test_no_more_executors_where_nothing_is_changed_beside_the_stream(
+    conf: dict[str, str], why: str | None
+) -> None:
+    given = {f"spark.sql.streaming.{name}": value for name, value in conf.items()}
+    its = {"checkpoint_location": "/c", "spark_conf": given}
+    assert structured(**its, state=State(key_groups=128)).state is not None
+    more = State(key_groups=128, beside_executors=2)
+    if why is None:
+        assert structured(**its, state=more).state is not None
+        return
+    said = refusal(structured, **its, state=more)
+    assert said.startswith(
+        "StructuredStream 'clicks': state.beside_executors = 2: must be 0 where spark_conf has "
+        "spark.sql.streaming.stateStore.checkpointFormatVersion above 1, or "
+        "spark.sql.streaming.minBatchesToRetain below 10, as nothing is changed beside the stream "
+        f"then: {why}"
+    )
+
+
 @pytest.mark.parametrize("package", ["org.apache.spark.sql.execution.streaming.state.", ""])
 def test_a_provider_whose_partitions_spark_cant_change_is_refused_beside_state(
     package: str,

@@ -25,6 +25,8 @@ HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvi
 """What Spark takes where nothing is set."""
 JOIN = "symmetricHashJoin"
 """The operator that joins two streams, as Spark calls it."""
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _JOIN_FORMAT = 1
 """The format of a checkpoint that does not say it."""

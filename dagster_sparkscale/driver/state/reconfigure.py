@@ -38,7 +38,6 @@ from .undo import files_of, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
-RETAINED = "spark.sql.streaming.minBatchesToRetain"
 RETAINED_LEAST = 3
 """Batches that have to be retained for a change in place. For a minute or so after a run has ended,
 its stores go on: they take a snapshot of its last batch, and delete all that is older than what is
@@ -125,10 +124,10 @@ class Attempt:
         if checked is None:
             return None
         logs, of, key_groups = checked
-        if (kept := int(self.session.conf.get(RETAINED, "100"))) < RETAINED_LEAST:
+        if (kept := int(self.session.conf.get(layout.RETAINED, "100"))) < RETAINED_LEAST:
             raise NeedsRestart(
-                f"{RETAINED} = {kept}: stores of the run that ends may delete what a change begins "
-                f"from; must be at least {RETAINED_LEAST}"
+                f"{layout.RETAINED} = {kept}: stores of the run that ends may delete what a change "
+                f"begins from; must be at least {RETAINED_LEAST}"
             )
         if logs.committed is None:
             raise NotNow("no batch of it is done yet")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dagster_sparkscale.driver.begin.options import MAX_EXECUTORS
+from dagster_sparkscale.driver.state import layout
 
 FILES, KAFKA = "files", "kafka"
 """The sources that are read again as they were, and that notice nothing of it."""
@@ -171,7 +172,7 @@ def why_not_stored(format: str, retained: int) -> str | None:
         return f"its state is kept in format {format} of state stores, which gives versions ids"
     if retained < LEAST_RETAINED:
         return (
-            f"only {retained} batches are retained (spark.sql.streaming.minBatchesToRetain), and "
+            f"only {retained} batches are retained ({layout.RETAINED}), and "
             f"at least {LEAST_RETAINED} are needed, as the query runs on meanwhile"
         )
     return None

@@ -30,7 +30,7 @@ from dagster_sparkscale.driver.state import compare, layout
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, fingerprint
 from dagster_sparkscale.driver.state.journal import Begun
 from dagster_sparkscale.driver.state.logs import read_latest
-from dagster_sparkscale.driver.state.reconfigure import RETAINED, Attempt
+from dagster_sparkscale.driver.state.reconfigure import Attempt
 from dagster_sparkscale.driver.state.tasks import cancelled_once
 from dagster_sparkscale.driver.state.unchangeable import operators
 from dagster_sparkscale.driver.succession.runs import Run
@@ -40,7 +40,6 @@ from .limits import Limits
 from .replaying import NotReplayed, Replays
 from .storage import GivenUp, storage
 
-_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _SPECULATION = "spark.speculation"
 _UNKNOWN = "one that its checkpoint does not name"
 _ENOUGH = 3
@@ -117,8 +116,8 @@ class StateCopy:
         return (
             limits.why_not_worth(self._earlier.rows, self._asked)
             or limits.why_not_stored(
-                str(conf.get(_FORMAT, "1")),
-                int(conf.get(RETAINED, "100")),
+                str(conf.get(layout.FORMAT, "1")),
+                int(conf.get(layout.RETAINED, "100")),
             )
             or limits.why_not_replayed(self._operators, self._asked.replay)
             or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
@@ -258,7 +257,7 @@ class StateCopy:
                 given_up=self._for_nothing,
             )
         except FileNotFoundError as error:
-            retained = self._attempt.session.conf.get(RETAINED, "100")
+            retained = self._attempt.session.conf.get(layout.RETAINED, "100")
             raise NotBeside(
                 f"a file is gone: Spark retains {retained} batches, and copying may take longer "
                 f"than they do: {first_line(error)}"

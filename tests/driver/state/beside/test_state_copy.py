@@ -503,10 +503,10 @@ def test_nor_is_the_rest_where_it_has_closed_it_while_that_was_moved_in(tmp_path
         ({"sources": (Source("socket"),)}, "it reads from 'socket'"),
         ({"sources": (Source("files", True),)}, "cleanSource"),
         (
-            {"session": {state_copy.RETAINED: "5"}},
+            {"session": {layout.RETAINED: "5"}},
             "only 5 batches are retained",
         ),
-        ({"session": {state_copy._FORMAT: "2"}}, "kept in format 2 of state stores"),
+        ({"session": {layout.FORMAT: "2"}}, "kept in format 2 of state stores"),
     ],
 )
 def test_it_is_refused_before_anything_is_copied(scene, change, why):
