@@ -21,6 +21,8 @@ BY_TAG = PREFIX + "by"
 """Tag of a run with who has asked for it in a terminal."""
 STREAMS = PREFIX + "streams"
 """Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
+ALERTS = PREFIX + "alerts"
+"""Metadata of a sensor that sends alerts: of which cluster, and where to, for the same."""
 
 STORY = PREFIX + "story"
 """The key of an event's metadata with an operation's report, as JSON."""

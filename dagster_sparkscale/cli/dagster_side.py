@@ -109,11 +109,7 @@ def _of_sensor(
     now: float,
     at_once: bool,
 ) -> Condition:
-    declared_on = (
-        deployed.repository.get_sensor_def(name).default_status is dg.DefaultSensorStatus.RUNNING
-    )
-    by_code = state is None or state.status is InstigatorStatus.DECLARED_IN_CODE
-    if not (declared_on if by_code else state is not None and state.is_running):
+    if not is_on(deployed.repository.get_sensor_def(name), state):
         its, of = [*sensor_of_each(deployed).values()].count(name), len(deployed.streams.by_name)
         which = "nothing is" if its == of else f"{its} of {of} streams are not"
         return Condition(
@@ -131,14 +127,21 @@ def _of_sensor(
     return _ticking(instance, name, state, now, at_once)
 
 
+def is_on(sensor: dg.SensorDefinition, state: InstigatorState | None) -> bool:
+    """Whether a sensor is switched on: as its code says, or else by hand."""
+    if state is None or state.status is InstigatorStatus.DECLARED_IN_CODE:
+        return sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    return state.is_running
+
+
 def _sensors(instance: dg.DagsterInstance, deployed: Deployed) -> dict[str, InstigatorState | None]:
     """The sensors that evaluate the streams of a cluster, by name, and what is remembered of each;
     None: nothing yet."""
-    known = _states(instance, deployed)
+    known = states_of(instance, deployed)
     return {name: known.get(name) for name in deployed.streams.autoscalers}
 
 
-def _states(instance: dg.DagsterInstance, deployed: Deployed) -> dict[str, InstigatorState]:
+def states_of(instance: dg.DagsterInstance, deployed: Deployed) -> dict[str, InstigatorState]:
     """What is remembered of each sensor of a code location, by name, also of those that it has no
     more."""
     selector = RepositorySelector(
@@ -180,7 +183,7 @@ def pending_minutes(
     also those of a sensor that is no more, until another has taken its streams over."""
     latest: dict[str, StreamMemory] = {}
     fleet, owner = fleet_key(deployed.streams.cluster_key), deployed.owner
-    for sensor, state in _states(instance, deployed).items():
+    for sensor, state in states_of(instance, deployed).items():
         if not is_autoscaler(sensor, deployed.streams.cluster_key):
             continue
         memory = Memory.load(_data(state).cursor)

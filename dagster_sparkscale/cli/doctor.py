@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli import dagster_side
+from dagster_sparkscale.cli.alerts import of_alerts
 from dagster_sparkscale.cli.locations import (
     Deployed,
     Target,
@@ -71,6 +72,7 @@ def _all(where: Target) -> Iterator[Condition]:
                 yield from dagster_side.of_settings(instance, autoscalers)
                 for each in deployed:
                     yield from dagster_side.of_sensors(instance, each, time.time())
+                    yield from of_alerts(instance, each)
             except Exception as error:  # of whatever database it has
                 why = f"can't be asked: {type(error).__name__}: {error}"
                 yield Condition("Dagster", why, "mend its storage: see dagster.yaml")

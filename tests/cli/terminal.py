@@ -13,14 +13,18 @@ from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 
 DEFINITIONS = """
-from dagster_sparkscale import CapacityPolicy, build_defs
+import dagster as dg
+from dagster_sparkscale import CapacityPolicy, Webhook, alert_sensor, build_defs
 from tests.fakes import scaled, structured
 from tests.in_memory.cluster import MemoryCluster
 from tests.backpressure.retuning import read_once
 from tests.receivers.streams import counting
 from tests.state.saying import stateful
 
-defs = build_defs([{streams}], MemoryCluster(world="{world}"){more})
+defs = dg.Definitions.merge(
+    build_defs([{streams}], MemoryCluster(world="{world}"){more}),
+    dg.Definitions(sensors=[{alerts}]),
+)
 """
 
 
@@ -34,9 +38,10 @@ class Terminal:
         streams: str = 'scaled(max_executors=10), structured("orders")',
         file: str = "definitions.py",
         more: str = "",
+        alerts: str = 'alert_sensor(Webhook("https://example.com"))',
     ) -> None:
-        """Write the code location; `streams` as they stand in its code."""
-        text = DEFINITIONS.format(streams=streams, world=self.world.key, more=more)
+        """Write the code location; `streams` and `alerts` as they stand in its code."""
+        text = DEFINITIONS.format(streams=streams, world=self.world.key, more=more, alerts=alerts)
         (self.folder / file).write_text(text)
 
     def type(self, *words: str) -> Result:

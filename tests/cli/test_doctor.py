@@ -43,6 +43,7 @@ class TestAllIsWell:
             f"DAGSTER_HOME: {healthy.folder / 'home'}",
             "daemon: alive, last heard a while ago",
             "autoscaler: ticked a while ago",
+            "alerts: switched on, and has an address",
             "cluster: definitions.py/spark_cluster, 2 stream(s)",
             "clicks: answers, Spark 4.3.0",
             "capacity: 998 of 1000 cores free, 1 worker(s)",
@@ -298,6 +299,45 @@ class TestSensor:
         tick(ago=1.0, error="it broke")
         (line,) = lines(healthy.ask("doctor"), "WRONG")
         assert line == "autoscaler: its last tick failed: it broke"
+
+
+class TestAlerts:
+    """Whether anybody is told of problems."""
+
+    @pytest.mark.parametrize(
+        ("alerts", "line"),
+        [
+            ("", "alerts: none for definitions.py/spark_cluster: nobody is told of a problem who"),
+            (
+                'alert_sensor(Webhook("https://example.com"), cluster_key="west")',
+                "alerts: none for definitions.py/spark_cluster: nobody is told of a problem who",
+            ),
+            (
+                'alert_sensor(Webhook(dg.EnvVar("ALERTS_NOWHERE")), name="pager")',
+                "pager: environment variable ALERTS_NOWHERE is not set here, so nothing can be",
+            ),
+            (
+                'alert_sensor(Webhook("https://example.com"), '
+                "default_status=dg.DefaultSensorStatus.STOPPED)",
+                "alerts: switched off: nobody is told of a problem by it",
+            ),
+        ],
+    )
+    def test_that_nobody_is_told_could_be_better(
+        self, healthy: Terminal, alerts: str, line: str
+    ) -> None:
+        healthy.declare(alerts=alerts)
+        done = healthy.ask("doctor")
+        assert done.exit_code == 0, done.output
+        (found,) = lines(done, "better")
+        assert found.startswith(line)
+
+    def test_an_address_in_the_environment_is_one(
+        self, healthy: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ALERTS_SOMEWHERE", "https://example.com")
+        healthy.declare(alerts='alert_sensor(Webhook(dg.EnvVar("ALERTS_SOMEWHERE")))')
+        assert "alerts: switched on, and has an address" in lines(healthy.ask("doctor"), "ok")
 
 
 class TestCluster:

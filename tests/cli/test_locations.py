@@ -58,7 +58,7 @@ class TestWhereTheDefinitionsAre:
 
     def test_definitions_that_a_function_makes_and_merges(self, terminal: Terminal) -> None:
         path = terminal.folder / "definitions.py"
-        text = path.read_text().replace("defs = build_defs(", "streams = lambda: build_defs(")
+        text = path.read_text().replace("defs = dg.", "streams = lambda: dg.")
         path.write_text(
             f"{text}\nimport dagster as dg\n\n@dg.definitions\ndef defs():\n"
             "    more = dg.Definitions(assets=[dg.AssetSpec('click_files')])\n"

@@ -18,7 +18,7 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import did_you_mean, shown
 from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
 from dagster_sparkscale.durations import parse_duration, span
-from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
+from dagster_sparkscale.names import ALERTS, DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.private_dagster import carried, carrying, code_location
 from dagster_sparkscale.watch.alerts.alerts import AFTER, LEAST, AlertMemory
@@ -97,6 +97,7 @@ def alert_sensor(
         minimum_interval_seconds=INTERVAL,
         default_status=default_status,
         description="Sends an alert for each problem of a stream, once, and once when it is over.",
+        metadata=carrying(ALERTS, (cluster_key, webhook)),
     )
 
 

@@ -109,15 +109,31 @@ class Webhook:
         page = alert.occurrence.page
         return self.dagster_url.rstrip("/") + page if self.dagster_url and page else None
 
+    def why_nowhere(self) -> str | None:
+        """Why nothing can be sent by this environment; None: there is an address."""
+        try:
+            self._where()
+        except LookupError as error:
+            return str(error.args[0])
+        return None
+
+    def _where(self) -> tuple[str, Mapping[str, str]]:
+        """The address and the headers as the environment has them now.
+
+        Raises:
+            LookupError: a variable is not set, or has no address in it.
+        """
+        url = _plain(self.url)
+        if not _is_address(url):
+            raise LookupError(f"{_name(self.url)} has no http or https address in it")
+        return url, {name: _plain(value) for name, value in self.headers.items()}
+
     def send(self, alert: Alert, dropped: int = 0) -> Sent:
         """Send an alert, within `LONGEST` seconds. Never raises; says nothing of the address."""
         try:
-            url = _plain(self.url)
-            headers = {name: _plain(value) for name, value in self.headers.items()}
+            url, headers = self._where()
         except LookupError as error:
             return Sent(Outcome.UNANSWERED, str(error.args[0]))
-        if not _is_address(url):
-            return Sent(Outcome.UNANSWERED, f"{_name(self.url)} has no http or https address in it")
         self._hanging[:] = [thread for thread in self._hanging if thread.is_alive()]
         if self._hanging:
             return Sent(Outcome.UNANSWERED, "the one before still hangs")
