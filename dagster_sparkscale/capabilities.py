@@ -16,6 +16,7 @@ from dagster_sparkscale.receivers.decide import decide
 from dagster_sparkscale.receivers.rebalance_job import REBALANCE
 from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
 from dagster_sparkscale.state import page as state_page
+from dagster_sparkscale.state.after_change import not_for_the_copy
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.state.task_waves import in_whole_waves
@@ -46,7 +47,7 @@ CAPABILITIES = Capabilities(
         operations=(RECONFIGURE,),
         schedules=maintenance_schedules,
         busy=state_page.busy,
-        adjust=in_whole_waves,
+        adjust=lambda at, decision: not_for_the_copy(at, in_whole_waves(at, decision)),
         sections=state_page.sections,
         numbers=state_page.numbers,
     ),

@@ -43,7 +43,7 @@ class Stores:
 
     @classmethod
     def of(cls, operators: Iterable[str], slots: int) -> "Stores":
-        """Those of these operators, of which a query that keeps state has one at least."""
+        """The stores of these operators, of which a query that keeps state has one at least."""
         return cls(slots, sum(_STORES.get(each, 1) for each in operators) or 1)
 
     def seconds(self, before: int, after: int, way: str) -> float:

@@ -50,6 +50,31 @@ class TestWhileStateIsChanged:
     def test_once_it_is_over_the_policy_decides(self):
         assert assessed(batches=SLOW, reconfigurations=(change(),)).acts
 
+    @pytest.mark.parametrize(
+        ("way", "ago", "acts"),
+        [
+            ("beside the stream", 20.0, False),
+            ("in place", 20.0, False),
+            ("beside the stream", DEFAULT_WINDOW, True),
+            ("restart", 20.0, True),  # no batch of before
+        ],
+    )
+    def test_batches_that_were_slow_beside_it_are_no_reason_for_more_executors(
+        self, way, ago, acts
+    ):
+        changed = change(way=way, over_at=status().now - ago)
+        found = assessed(batches=SLOW, reconfigurations=(changed,))
+        assert found.acts is acts
+        if not acts:
+            assert found.decision.reason.startswith("state was changed until 20 s ago, and batches")
+
+    def test_fewer_are_decided_as_ever(self):
+        changed = change(way="in place", over_at=status().now)
+        plain, found = (
+            assessed(batches=IDLE, reconfigurations=each).decision for each in ((), (changed,))
+        )
+        assert found == plain
+
 
 class TestStates:
     @pytest.mark.parametrize(
