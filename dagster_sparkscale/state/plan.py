@@ -12,15 +12,11 @@ from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.spark.releases import is_before
+from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.in_force.slots import lacking_for
 from dagster_sparkscale.observe.evaluate import evaluate
-from dagster_sparkscale.observe.state import (
-    in_progress,
-    last_change,
-    stateful,
-    untold,
-)
+from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
 from dagster_sparkscale.observe.status import Query, QueryState, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.cost import Stores, seconds_of_change
@@ -281,6 +277,8 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
             f"query {name!r} has not told by which provider its state is kept: try again after its "
             "next batch; if it goes on so, it has no checkpoint of its own: give it one"
         )
+    if why := layout.why_not_by(kept.provider):  # of a driver that has not looked for that
+        raise _No(f"query {name!r}: {why}")
     if kept.partitions is None:
         raise _No(f"query {name!r} has not told its partitions: try again after its next batch")
     if kept.key_groups not in (None, state.key_groups):

@@ -131,6 +131,13 @@ class TestRefusals:
         why = "its state is kept by HDFSBackedStateStoreProvider, whose partitions Spark can't"
         assert refused(None, kept_by(unchangeable=why)) == f"query 'counts': {why}"
 
+    def test_a_provider_that_can_not_also_by_a_driver_that_does_not_say_so(self):
+        """One of an older release, started when no state was declared, tells the provider alone."""
+        told = refused(None, kept_by(provider="HDFSBackedStateStoreProvider"))
+        assert told.startswith(
+            "query 'counts': its state is kept by HDFSBackedStateStoreProvider, whose partitions"
+        )
+
     @pytest.mark.parametrize("running", [False, True])
     def test_batches_that_take_as_long_as_all_of_it_may(self, running):
         """The one in progress would be cut off, and the change then refused."""

@@ -80,6 +80,22 @@ def short(class_name: str) -> str:
     return class_name.rpartition(".")[2]
 
 
+def why_not_by(provider: str) -> str | None:
+    """Why Spark can't change the partitions of what a provider keeps, in words; None: it can.
+
+    Args:
+        provider: its class, with its package or without.
+    """
+    kept, needed = short(provider), short(ROCKSDB)
+    if kept == needed:
+        return None
+    return (
+        f"its state is kept by {kept}, whose partitions Spark can't change, only those of "
+        f"{needed}: set {PROVIDER} to {ROCKSDB} and begin with a new checkpoint, for one that "
+        "exists keeps the provider it was begun with"
+    )
+
+
 @dataclass(frozen=True)
 class Logs:
     """How far a query has come."""

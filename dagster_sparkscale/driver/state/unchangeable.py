@@ -25,13 +25,8 @@ def why_unchangeable(folder: Folder, bound: QuerySettings) -> str | None:
     Args:
         bound: what the last batch is bound to.
     """
-    if bound.provider != layout.ROCKSDB:
-        kept, needed = layout.short(bound.provider), layout.short(layout.ROCKSDB)
-        return (
-            f"its state is kept by {kept}, whose partitions Spark can't change, only those of "
-            f"{needed}: set {layout.PROVIDER} to {layout.ROCKSDB} and begin with a new "
-            "checkpoint, for one that exists keeps the provider it was begun with"
-        )
+    if why := layout.why_not_by(bound.provider):
+        return why
     if folder.escaped is not None:
         # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
         there = without_credentials(folder.escaped)
