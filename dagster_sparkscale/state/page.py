@@ -67,8 +67,9 @@ def sentence(change: Reconfiguration) -> str:
     took = f" after {sum(change.seconds.values()):.1f} s" if change.seconds else ""
     reason = f": {change.reason}" if change.reason else ""
     at = clock(change.began_at)
-    still = stood_still(change) if change.way != "restart" else None
-    if still:
+    if change.way == "restart":
+        took += ", by a restart" if change.outcome == "changed" else ""
+    elif still := stood_still(change):
         took += f", stood still for {still:.1f} s, {change.way}"
     return f"last reconfigured at {at}: {change.query!r}, {numbers}, {change.outcome}{took}{reason}"
 

@@ -68,11 +68,11 @@ def test_the_last_change_is_a_sentence_below():
     done = change(seconds={"measuring": 2.0, "rewriting": 8.25})
     assert sentence(done) == (
         "last reconfigured at 2027-01-15 08:00 UTC: 'counts', 4 -> 8 partitions, changed after "
-        "10.2 s"
+        "10.2 s, by a restart"
     )
     assert shown(changes=(done,)).endswith(
         "|\n\nlast reconfigured at 2027-01-15 08:00 UTC: 'counts', 4 \u2192 8 partitions, changed "
-        "after 10.2 s"
+        "after 10.2 s, by a restart"
     )
 
 
