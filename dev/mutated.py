@@ -182,6 +182,7 @@ _OTHER_TESTS: Modules = {
     "kafka/page.py": ("watch/test_kafka.py",),
     "observe/findings.py": ("watch/test_health*.py",),
     "receivers/faults.py": ("receivers/test_page.py", "watch/test_health*.py"),
+    "state/after_change.py": ("watch/test_assess*.py",),
     "state/task_waves.py": ("watch/test_assess*.py",),
     "watch/fleet/news.py": ("watch/test_alert_patterns.py", "watch/test_alerts*.py"),
     "markdown.py": ("test_markdown.py", "watch/test_overview*.py"),
