@@ -18,9 +18,7 @@ COMMANDS: Mapping[Remedy, str] = {
     Remedy.STOP: "`sparkscale stop {0}`",
     Remedy.STOP_TO_RUN_NONE: "`sparkscale stop {0}`",
     Remedy.STOP_AGAIN_OR_KEEP: "`sparkscale stop {0}`, or `sparkscale start {0}` to keep it",
-    Remedy.STOP_OTHER: (
-        "by `sparkscale stop {0}` where it is declared, else by `sparkscale forget {0}`"
-    ),
+    Remedy.STOP_OTHER: "by `sparkscale stop` where it is declared, else by `sparkscale forget`",
     Remedy.STOP_ORPHAN: "`sparkscale forget {0}`",
     Remedy.STOP_WHOSEVER: "`sparkscale forget {0} --whoever-declares-it`",
     Remedy.CONFIRM_WHOSEVER: "add --whoever-declares-it",
