@@ -170,7 +170,9 @@ def job_of(
         stream: str = config.stream if isinstance(config.stream, str) else config.stream.value
         context.log.info(f"{name} {stream}: {config.reason}")
         epoch = config.epoch if isinstance(config, DecidedConfig) else None
-        with as_operation(context, streams, stream, name, config.decided_at, epoch) as requester:
+        reading = getattr(config, "dry_run", False)
+        about = (context, streams, stream, name, config.decided_at, epoch, reading)
+        with as_operation(*about) as requester:
             refuse_if_stale(config.decided_at, time.time())
             try:
                 report = act(Run(context, streams, stream, config, requester))
@@ -284,6 +286,7 @@ def as_operation(
     name: str,
     decided_at: float | None = None,
     epoch: int | None = None,
+    reading: bool = False,
 ) -> Iterator[Requester]:
     """Tag the run as `name` on `stream`, give who asks, and turn what the cluster refuses into a
     failure of the run that says so without a stack trace.
@@ -291,6 +294,7 @@ def as_operation(
     Args:
         decided_at: when a policy decided it, seconds since the epoch; None: a person asks for it.
         epoch: of the driver that is meant; None: whichever is there.
+        reading: whether it is to change nothing.
     """
     run = context.run
     # A run from the launchpad has no tags yet, or those of the run it was copied from. A run that
@@ -315,8 +319,12 @@ def as_operation(
             tell=context.log.info,
         )
     except (ClusterError, ValueError) as error:
-        note_outcome(context, str(error))
+        note_outcome(context, str(error), reading)
         raise failure(str(error)) from None
+    except BaseException as why:
+        if not isinstance(why, Exception):  # Dagster's own for Ctrl-C, SIGTERM, an end by hand
+            note_outcome(context, "interrupted; what had been asked for by then stands", reading)
+        raise
 
 
 def note_outcome(

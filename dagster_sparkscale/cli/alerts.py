@@ -25,8 +25,7 @@ def of_alerts(instance: dg.DagsterInstance, deployed: Deployed) -> Iterator[Cond
         yield Condition(
             "alerts",
             f"none for {deployed.owner}: nobody is told of a problem who does not look",
-            "declare an alert_sensor; sensors/alerts.py does where ALERTS_URL is in the "
-            "environment of the code location",
+            "declare an alert_sensor",
             urgent=False,
         )
 

@@ -49,8 +49,8 @@ SPARE_WORKERS = 2
 _IN_ORDER = [TickStatus.SKIPPED, TickStatus.SUCCESS]
 _SAMPLE = "see the sample dagster.yaml"
 _RUN_IT = (
-    "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no stream is "
-    "watched, and no run of the UI begins"
+    "run `dagster-daemon run` with this DAGSTER_HOME and the same -f, -m or -w (`dg dev` has one): "
+    "without it no stream is watched, and no run of the UI begins"
 )
 
 

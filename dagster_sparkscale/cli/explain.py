@@ -13,7 +13,9 @@ from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.state import last_change
 from dagster_sparkscale.quantities import counted
+from dagster_sparkscale.state.page import sentence
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.fleet.behind import behind
 from dagster_sparkscale.watch.fleet.rows import Row, row
@@ -61,6 +63,9 @@ def _lines(found: Assessment, line: Row) -> Iterator[tuple[str, str]]:
         yield "steering", each
     if line.ahead:
         yield "calendar", line.ahead
+    status = found.situation.status
+    if status is not None and (change := last_change(status)) is not None:
+        yield "state", sentence(change)
     if stream.autoscale is not None or found.decision.operation:
         yield "decision", f"{found.decision}: {found.decision.reason}"
 

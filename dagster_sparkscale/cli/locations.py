@@ -377,7 +377,7 @@ def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
         cause = error.user_exception if isinstance(error, DagsterUserCodeLoadError) else error
         raise click.ClickException(
             f"code location {name!r} can't be loaded: {type(cause).__name__}: {cause}\n"
-            f"(`dagster definitions validate` shows where){without}"
+            f"(`dagster definitions validate`, with the same options, shows where){without}"
         ) from error
     for repository in loaded.definitions_by_name.values():
         for sensor in repository.sensor_defs:

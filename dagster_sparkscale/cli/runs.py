@@ -14,7 +14,7 @@ from typing import Any
 import click
 import dagster as dg
 
-from dagster_sparkscale.cli.locations import Deployed, as_given, instance_of_home
+from dagster_sparkscale.cli.locations import Deployed, instance_of_home
 from dagster_sparkscale.cli.private_dagster import (
     MAX_RUNTIME_SECONDS_TAG,
     DagsterExecutionInterruptedError,
@@ -88,7 +88,7 @@ def carry_out(
     if not result.success:
         why = _why(result)
         if why is None:
-            follow = f"`sparkscale status {stream}{as_given()}` follows it"
+            follow = f"`sparkscale status {stream}` follows it"
             why = f"interrupted; what had been asked for by then stands{if_interrupted}: {follow}"
         raise click.ClickException(in_a_terminal(why, stream))
 

@@ -1,5 +1,6 @@
 """What a terminal says: commands for what is to be done, and nothing that it would obey."""
 
+import re
 from collections.abc import Mapping
 
 from dagster_sparkscale.cli.locations import as_given
@@ -24,14 +25,20 @@ COMMANDS: Mapping[Remedy, str] = {
     Remedy.CONFIRM_WHOSEVER: "add --whoever-declares-it",
     Remedy.DECLARE_GONE: "run the job declare_gone, in Dagster's UI,",
 }
-"""What each remedy is in a terminal, {0} being the stream, and what points to its code location."""
+"""What each remedy is in a terminal, {0} being the stream."""
 
 
 def in_a_terminal(text: str, stream: str) -> str:
     """`text`, which is about `stream`, with commands for what is to be done.
 
-    It may hold what a record does, as the error of a query: what a terminal would obey is a "?".
+    The commands in it can be copied: they have the options that this one was given. It may hold
+    what a record does, as the error of a query: what a terminal would obey is a "?".
     """
-    named = f"{stream}{as_given()}"
-    said = worded(text, {remedy: how.format(named) for remedy, how in COMMANDS.items()})
+    said = worded(text, {remedy: how.format(stream) for remedy, how in COMMANDS.items()})
+    if given := as_given():
+        said = re.sub(
+            rf"`(sparkscale \w+ {re.escape(stream)}(?: [^`]*?)?)(?:{re.escape(given)})?`",
+            lambda command: f"`{command[1]}{given}`",
+            said,
+        )
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in said)

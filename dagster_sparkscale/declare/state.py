@@ -129,9 +129,8 @@ class State(Declaration, Part):
         batches = int(retained) if retained.isdecimal() else limits.LEAST_RETAINED
         if more and (why := limits.why_not_stored(conf.get(layout.FORMAT, "1"), batches)):
             raise ValueError(
-                f"state.beside_executors = {more}: must be 0 where spark_conf has "
-                f"{layout.FORMAT} above 1, or {layout.RETAINED} below {limits.LEAST_RETAINED}, as "
-                f"nothing is changed beside the stream then: {why}"
+                f"state.beside_executors = {more}: must be 0, or spark_conf be changed, by which "
+                f"nothing is changed beside the stream: {why}"
             )
         if more and bounds.maximum is not None and bounds.minimum + more > bounds.maximum:
             raise ValueError(

@@ -26,6 +26,8 @@ class Following:
     tell: Callable[[str], None]
     deadline: float
     """The end of waiting, by the monotonic clock."""
+    beside: bool = False
+    """Whether it was said that the change would be made beside the stream."""
     results: dict[str, Reconfiguration] = field(default_factory=dict)
     """What was last told of each query, whichever driver told it."""
     status: Status | None = None
@@ -112,6 +114,9 @@ class Following:
 
     def _tell_step(self, epoch: int, now: Reconfiguration) -> None:
         reported = self._reported.setdefault((epoch, now.query), set())
+        if self.beside and now.beside is not None and "" not in reported:
+            reported.add("")
+            self.tell(f"query {now.query!r}: not beside the stream after all: {now.beside}")
         if now.step in reported:
             return
         reported.add(now.step)
@@ -136,8 +141,8 @@ class Following:
             doing = "not every query has completed a batch yet"
         return (
             f"out of time: driver {driver.epoch} is {driver.state.value}, and {doing}. It goes on "
-            "all the same, and finishes or undoes what it has begun: look at the stream's page, or "
-            "raise state.within"
+            "all the same, and finishes or undoes what it has begun: the stream's page says what "
+            "came of it. Or raise state.within"
         )
 
 

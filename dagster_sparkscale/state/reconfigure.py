@@ -104,7 +104,8 @@ def reconfigure(
     for line in found.lines:
         tell(line)
     queries = [each.query for each in found.queries]
-    following = Following(cluster, request.id, queries, tell, begun + request.within)
+    deadline, beside = begun + request.within, found.way.beside
+    following = Following(cluster, request.id, queries, tell, deadline, beside)
     within = max(STOP_TIMEOUT, min(2 * found.longest, request.within))
     notes: tuple[str, ...] = ()
     came = Came(driver, found.way.why, found.plan, asked=False)

@@ -121,7 +121,7 @@ def _done_in_short(story: Reconfigured) -> str:
         came, still = str(each.outcome), _stood_still(each)
         if each.outcome == "changed":
             way = "by a restart" if each.way == "restart" else each.way
-            took = f"still for {still:.1f} s" if still else f"in {story.seconds:.1f} s"
+            took = f"stood still {still:.1f} s" if still else f"in {story.seconds:.1f} s"
             came = f"{each.before} -> {each.after}, {way}, {took}"
         found.append(f"{came} ({each.query})")
     return "; ".join(found)

@@ -15,6 +15,8 @@ NO_MORE = More()
 _OF_WITHIN = 0.5
 """The part of the time for a whole change in which a copy has to catch up: the rest is for a change
 without one."""
+_RECENT = 10
+"""Batches by which a driver judges how busy its query is."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class Way:
             return (
                 f"beside the stream{self.more.words}: a copy of the state is changed while the "
                 "query runs, and catches up with it; then the driver ends the query, compares "
-                "both, and starts it; in place, or by a restart, where that turns out not to do"
+                "both, and starts it. If that fails: in place; if that fails, too: by a restart"
             )
         if self.in_place:
             return (
-                "in place: the driver runs on, and ends and starts the query alone; by a restart "
-                f"where that turns out not to do. Not beside the stream: {self.why_in_place}"
+                "in place: the driver runs on, and ends and starts the query alone; if that "
+                f"fails: by a restart. Not beside the stream: {self.why_in_place}"
             )
         return f"by a restart of the driver: {self.why}"
 
@@ -100,6 +102,22 @@ def _why_in_place(
             if rows is not None:
                 why = limits.why_not_worth(rows, asked)
             why = why or limits.why_not_replayed(operators, state.replay)
+            if not asked.executors:
+                why = why or _why_too_busy(status, query, asked.busiest)
         if why is not None:
             return f"query {query!r}: {why}"
     return None
+
+
+def _why_too_busy(status: Status, query: str, busiest: float) -> str | None:
+    """Why a query has nothing to spare for a copy, as the driver will see it; None: it has, or that
+    is not known yet."""
+    interval = next((q.interval_ms for q in status.queries if q.name == query), None)
+    took = [
+        batch.processing_ms / 1000
+        for batch in status.batches
+        if batch.query == query and not batch.failed and not batch.cold
+    ]
+    if interval is None or not took:
+        return None
+    return limits.why_too_busy(took[-_RECENT:], interval / 1000, busiest)

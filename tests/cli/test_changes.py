@@ -13,7 +13,7 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._daemon.monitoring.run_monitoring import check_run_timeout, monitor_started_run
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.names import STORY
+from dagster_sparkscale.names import OUTCOME_TAG, STORY
 from tests.cli.terminal import Terminal, tagged
 from tests.fakes import structured
 from tests.in_memory.driver import Kept
@@ -292,8 +292,11 @@ class TestReconfigure:
         assert done.exit_code == 1
         assert (
             "where the driver has begun to change state, it finishes or undoes that by itself: "
+            "`sparkscale explain words -f definitions.py` says in the end what came of it: "
             "`sparkscale status words -f definitions.py` follows it"
         ) in done.stderr
+        (run,) = [each for each in keeping.runs() if each.job_name == "reconfigure_state"]
+        assert run.tags[OUTCOME_TAG].startswith("interrupted; what had been asked for by then")
 
     def test_what_is_refused_is_refused_in_its_words(self, keeping: Terminal) -> None:
         done = keeping.ask("reconfigure", "words", "5")

@@ -6,6 +6,7 @@ from dagster_sparkscale.watch.fleet.rows import row
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, batch, driver, scaled, status
+from tests.state.saying import change
 from tests.watch.assessing import assess
 from tests.watch.deployment import grown
 
@@ -69,3 +70,12 @@ def test_a_decision_that_r_has_not_made_has_no_sum_of_r() -> None:
     said = dict(explained(found, row(found)))
     assert said["decision"].startswith("scale to 8: 20 requested is outside the bounds")
     assert "that stay" not in said["policy"]
+
+
+def test_what_came_of_the_last_change_of_state_is_told(terminal: Terminal) -> None:
+    kept = grown(terminal.kept())
+    assert "state" not in lines(terminal)
+    kept.reconfigurations = (change(seconds={"ending": 1.0, "starting": 2.0}, way="in place"),)
+    assert lines(terminal)["state"].endswith(
+        "'counts', 4 -> 8 partitions, changed after 3.0 s, stood still for 2.0 s, in place"
+    )

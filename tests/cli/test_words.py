@@ -80,4 +80,19 @@ def test_a_command_to_be_copied_is_pointed_to_the_code_location_as_the_one_in_pr
 
     env = {"DAGSTER_ATTRIBUTE": "defs"}  # which the next command finds by itself
     said = CliRunner().invoke(look, given, env=env).stdout
-    assert said == f"`sparkscale start web{named} --whoever-declares-it`\n"
+    assert said == f"`sparkscale start web --whoever-declares-it{named}`\n"
+
+
+def test_only_commands_for_this_stream_get_its_options_and_only_once() -> None:
+    text = (
+        "pinned to 2; `sparkscale resume web pin` ends it, `sparkscale stop web-2` does not; by "
+        "`sparkscale stop` elsewhere; `sparkscale status web -f definitions.py` follows it"
+    )
+
+    @click.command()
+    @on_a_target
+    def look(where: Target) -> None:
+        click.echo(in_a_terminal(text, "web"))
+
+    said = CliRunner().invoke(look, ["-f", "definitions.py"]).stdout
+    assert said == text.replace("web pin`", "web pin -f definitions.py`") + "\n"

@@ -65,6 +65,19 @@ class TestDone:
         assert len(submissions(world)) == 1
         assert not world.leases
 
+    def test_why_it_is_not_beside_the_stream_after_all_is_told_once(self, world):
+        why = "its batches take 1.15 of their interval"
+        steps = [
+            tells(here("preparing")),
+            *(tells(here(s, beside=why)) for s in ("ending", "over")),
+        ]
+        begins(world, *steps, again(8, here(beside=why)), beside={QUERY: None})
+        told = Run(world).lines
+        assert any(line.startswith("beside the stream: ") for line in told)
+        said = f"query 'counts': not beside the stream after all: {why}"
+        assert told.count(said) == 1
+        assert told.index(said) < told.index("query 'counts': ending")
+
     def test_its_steps_are_told(self, world):
         steps = [tells(here(step)) for step in ("preparing", "ending", "rewriting", "starting")]
         begins(world, *steps, again(8, here()))

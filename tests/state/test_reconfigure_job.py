@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.names import OPERATION_TAG, OUTCOME_TAG, STORY, STREAM_TAG
+from dagster_sparkscale.names import OPERATION_TAG, OUTCOME_TAG, READING_TAG, STORY, STREAM_TAG
 from dagster_sparkscale.state import reconfigure_job
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
@@ -76,7 +76,7 @@ class TestDone:
         assert "; query 'counts' stood still for 3.5 s, beside the stream; the first" in line
         assert story["queries"][0]["stood_still_seconds"] == 3.5
         (run,) = deployed.instance.get_runs()
-        said = "4 \u2192 8, beside the stream, still for 3.5 s (counts)"
+        said = "4 \u2192 8, beside the stream, stood still 3.5 s (counts)"
         assert run.tags[OUTCOME_TAG] == said
 
     def test_by_a_restart_its_row_says_so_before_there_is_no_room(self, deployed):
@@ -153,6 +153,8 @@ class TestDryRun:
     def test_fails_with_what_a_run_would_be_refused_with(self, deployed):
         result = deployed.by_hand(JOB, stream="clicks", dry_run=True, partitions=5)
         assert failure_of(result).startswith("partitions = 5: must divide 16")
+        tags = deployed.instance.get_run_by_id(result.run_id).tags
+        assert tags[READING_TAG] == "true", "nothing has happened to the stream"
 
 
 class TestFailures:

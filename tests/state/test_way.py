@@ -1,9 +1,12 @@
 """How a change of state is made, by what is declared and what the driver says."""
 
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.state.plan import Asked
+from tests.fakes import batch
 from tests.state.planning import changed
 from tests.state.saying import change, kept_by, stateful
 
@@ -117,3 +120,27 @@ def test_is_beside_the_stream_as_it_is_declared():
     assert found.way.limits == Limits(100, True, 300.0)
     declared = stateful(standstill="restart")
     assert changed(declared, *LARGE, in_place=CAN, beside=CAN).way.limits is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "interval", "known", "way"),
+    [
+        (8.0, 10_000, {"beside": CAN}, "in place"),
+        (6.0, 10_000, {"beside": CAN}, "beside the stream"),
+        (8.0, None, {"beside": CAN}, "beside the stream"),
+        (0.5, 0, {"beside": CAN}, "in place"),
+    ],
+)
+def test_is_in_place_where_batches_leave_nothing_to_spare(seconds, interval, known, way):
+    query = replace(LARGE[0], interval_ms=interval)
+    batches = (batch(90.0, ago=60.0, cold=True), batch(seconds), batch(50.0, query="another"))
+    found = changed(None, query, in_place=CAN, batches=batches, **known)
+    assert found.way.name == way
+    busy = stateful(beside_executors=2)
+    more = changed(busy, query, in_place=CAN, batches=batches, **known)
+    assert interval == 0 or more.way.beside
+
+
+def test_is_beside_the_stream_as_far_as_is_known_where_no_batch_has_completed():
+    query = replace(LARGE[0], interval_ms=10_000)
+    assert changed(None, query, in_place=CAN, beside=CAN).way.beside

@@ -80,7 +80,8 @@ class InPlaceChanges:
 
     def why_not_beside(self) -> Mapping[str, str | None]:
         """The queries that run, and why what each has read can't be read a second time, as a
-        change beside the stream does; None: it can. Asks no JVM."""
+        change beside the stream does, or its state is kept in another way; None: it can. Asks no
+        JVM."""
         known = self._beside
         active = self._runs.active().items()
         return {name: known.get(run.run, _NOT_LOOKED_AT) for name, run in active}
@@ -88,9 +89,11 @@ class InPlaceChanges:
     def noted(self, run: Run) -> None:
         """Look at a query that has just started."""
         try:
-            why = why_not_read_again(replaying.sources(run.started.new.frame))
+            frame = run.started.new.frame
+            why = why_not_read_again(replaying.sources(frame))
+            why = why or replaying.why_not_stored(frame.sparkSession)
         except Exception as error:
-            why = f"what it reads is not known: {first_line(error)}"
+            why = f"what it reads, and how it is kept, is not known: {first_line(error)}"
         with self._lock:  # a program may start two at once
             active = {each.run for each in self._runs.active().values()}
             kept = {id: why for id, why in self._beside.items() if id in active}

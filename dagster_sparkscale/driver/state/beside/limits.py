@@ -190,8 +190,9 @@ def why_no_room(size: int, free: int | None, times: int = ROOM) -> str | None:
     if free is None or free >= times * size:
         return None
     return (
-        f"its checkpoint's disk has {free / 1e6:,.0f} MB left: for a state of {size / 1e6:,.0f} MB "
-        f"there must be {times * size / 1e6:,.0f}, or the query might find it full"
+        f"its checkpoint's disk, or a quota there, has {free / 1e6:,.0f} MB left: for a state of "
+        f"{size / 1e6:,.0f} MB there must be {times * size / 1e6:,.0f}, or the query might find it "
+        "full"
     )
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.tasks import OURS, POOL
 from dagster_sparkscale.driver.succession.runs import Run
 
+from . import limits
 from .limits import FILES, KAFKA, Source
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -28,6 +30,18 @@ def sources(frame: Any) -> tuple[Source, ...]:
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     every = [leaves.apply(number) for number in range(leaves.size())]
     return tuple(_source(frame, leaf) for leaf in every if leaf.isStreaming())
+
+
+def why_not_stored(session: Any) -> str | None:
+    """Why state as a session keeps it can't be changed beside the stream, in words; None: it can.
+
+    Raises:
+        ValueError: it is set to what is no number.
+    """
+    conf = session.conf
+    return limits.why_not_stored(
+        str(conf.get(layout.FORMAT, "1")), int(conf.get(layout.RETAINED, "100"))
+    )
 
 
 def _source(frame: Any, leaf: Any) -> Source:

@@ -112,13 +112,9 @@ class StateCopy:
         Args:
             spare: whether there are executors for it, so that it takes none from the batches.
         """
-        conf = self._attempt.session.conf
         return (
             limits.why_not_worth(self._earlier.rows, self._asked)
-            or limits.why_not_stored(
-                str(conf.get(layout.FORMAT, "1")),
-                int(conf.get(layout.RETAINED, "100")),
-            )
+            or replaying.why_not_stored(self._attempt.session)
             or limits.why_not_replayed(self._operators, self._asked.replay)
             or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
             or limits.why_too_busy(
