@@ -37,7 +37,7 @@ def in_a_terminal(text: str, stream: str) -> str:
     said = worded(text, {remedy: how.format(stream) for remedy, how in COMMANDS.items()})
     if given := as_given():
         said = re.sub(
-            rf"`(sparkscale \w+ {re.escape(stream)}(?: [^`]*?)?)(?:{re.escape(given)})?`",
+            rf"`(sparkscale [\w-]+ {re.escape(stream)}(?: [^`]*?)??)(?:{re.escape(given)})?`",
             lambda command: f"`{command[1]}{given}`",
             said,
         )
