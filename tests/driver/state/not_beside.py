@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from pyspark.sql import functions as f
 
-from dagster_sparkscale.driver.state.beside import copying
+from dagster_sparkscale.driver.state.beside.storage import ThisHost
 from tests.driver.state.operators import SCHEMA, chunk
 from tests.driver.state.twins import line, session
 from tests.driver.state.twins_beside import ASKED, at_steps
@@ -93,8 +93,8 @@ def main(place: str) -> None:
     tell("random", random(folder / "random" / "in"))
     cleaned = files(folder / "cleaned" / "in", cleanSource="delete")
     tell("cleaned", cleaned)
-    free = iter([10**12])  # bytes; nothing is left once the state is rewritten
-    with patch.object(copying, "free", lambda root: next(free, 0)):
+    free = iter([10**12, 10**12])  # bytes; nothing is left once the state is rewritten
+    with patch.object(ThisHost, "free", lambda _storage: next(free, 0)):
         tell("filling", files(folder / "filling" / "in"))
     spark.conf.set(FORMAT, "2")
     tell("format_2", files(folder / "format_2" / "in"))

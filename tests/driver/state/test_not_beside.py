@@ -38,7 +38,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("random", "the copy is not the same: operator 0, store 'default': rows of key group"),
         ("cleaned", "its source deletes or moves files once they are read (cleanSource)"),
-        ("filling", "has 0 MB left: for a state of 0 MB there must be 0"),
+        ("filling", "its checkpoint's disk, or a quota there, has 0 MB left: for a state of 0 MB"),
         ("format_2", "its state is kept in format 2 of state stores, which gives versions ids"),
         ("few_retained", "only 5 batches are retained (spark.sql.streaming.minBatchesToRetain)"),
     ],

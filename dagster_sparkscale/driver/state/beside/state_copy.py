@@ -186,7 +186,8 @@ class StateCopy:
     def _while_moved_in(self, noted: Begun) -> GivenUp:
         """Asked while files are copied into the checkpoint: the query stands still, and this driver
         may be cut off."""
-        most = max(_LAST_SECONDS, _SLOWER * self._copying)
+        files = max(1.0, noted.after / noted.before)  # in each partition there are about as many
+        most = max(_LAST_SECONDS, _SLOWER * self._copying * files)
         deadline = time.monotonic() + most
 
         def why() -> str | None:
