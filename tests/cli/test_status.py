@@ -92,7 +92,7 @@ class TestTable:
         terminal.declare('structured("orders")')
         said = " ".join(" ".join(table(terminal)).split())
         assert "declare it again, or `sparkscale forget old -f definitions.py`" in said
-        assert "`sparkscale forget clicks -f definitions.py --whoever-declares-it`" in said
+        assert "`sparkscale forget clicks --whoever-declares-it -f definitions.py`" in said
 
     def test_brackets_in_what_is_the_matter_are_shown(self, terminal: Terminal) -> None:
         terminal.world.end("clicks", exit_reason="[red]it[/red] [broke]")

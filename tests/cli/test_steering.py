@@ -26,7 +26,7 @@ def test_a_pin_is_a_tracked_run_and_says_how_it_is_ended(terminal: Terminal) -> 
     }
     said = f"pinned to 6 by steer run {run.run_id[:8]} until "
     assert said in done.stdout
-    assert "(load test); `sparkscale resume clicks pin` ends it" in done.stdout
+    assert "(load test); `sparkscale resume clicks pin -f definitions.py` ends it" in done.stdout
     assert entries(terminal) == {"pin": (6, None, None)}
 
 
@@ -100,7 +100,10 @@ def test_a_scale_pins_and_says_so(terminal: Terminal) -> None:
     done = terminal.ask("scale", "clicks", "5", "--reason", "newsletter at nine")
     run = terminal.run()
     assert f"pinned to 5 by rescale run {run.run_id[:8]} until " in done.stdout
-    assert "(newsletter at nine); `sparkscale resume clicks pin` ends it" in done.stdout
+    assert (
+        "(newsletter at nine); `sparkscale resume clicks pin -f definitions.py` ends it"
+        in done.stdout
+    )
     assert entries(terminal) == {"pin": (5, None, None)}
 
 
