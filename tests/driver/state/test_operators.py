@@ -24,9 +24,14 @@ def twins(
     key_groups: int = 16,
     settings: Mapping[str, str] | None = None,
     how: str = "",
+    seconds: float = 240.0,
 ) -> list[Any]:
     """What `tests.driver.state.twins` tells of each operator, or `twins_in_place` or
-    `twins_beside` does."""
+    `twins_beside` does.
+
+    Args:
+        seconds: for each operator.
+    """
     module = f"tests.driver.state.twins{how}"
     command = [sys.executable, "-m", module]
     log, given = folder / "twins.log", json.dumps(dict(settings or {}))
@@ -36,7 +41,7 @@ def twins(
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment(),
-            timeout=patience(240 * len(operators)),
+            timeout=patience(seconds * len(operators)),
             check=False,
         )
     assert done.returncode == 0, log.read_text()[-4000:]

@@ -32,7 +32,7 @@ from dagster_sparkscale.driver.succession.runs import Runs
 from tests.driver.serving import options
 from tests.driver.state.operators import CHUNKS, ENDLESS, OPERATORS, SCHEMA, chunk
 from tests.driver.state.twins import NO_DATA_BATCHES, checkpoint_of, line, session
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 
 class Driver:
@@ -62,7 +62,7 @@ class Driver:
         """Change the partitions of a query that runs; what that came to."""
         plan = StatePlan(f"{query} {number}", partitions, self._key_groups, True, (query,))
         self._changes.ask(plan, 60.0, beside)
-        wait_for("the change to be over", lambda: not self._changes.busy)
+        wait_for("the change to be over", lambda: not self._changes.busy, HANGS)
         return next(asdict(e) for e in self._hook.reconfigurations if e.id == plan.id)
 
 
