@@ -141,7 +141,7 @@ def of_others(
 
 def is_part(name: str) -> bool:
     """Whether a file of a store, in whatever folder, is a part of snapshots."""
-    return name.split("/")[-2:-1] in ([each] for each in _PARTS)
+    return _last(name.rpartition("/")[0]) in _PARTS
 
 
 def parts_among(names: Iterable[str], others: Iterable[str]) -> frozenset[str]:

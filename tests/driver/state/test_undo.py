@@ -1,6 +1,6 @@
 """A change that is cut off at any point is undone, or closed, by whoever starts next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +67,29 @@ def test_a_copy_that_is_still_written_to_keeps_nothing_from_being_undone(tmp_pat
     put(tmp_path, "state/0/1/SSTs/1.sst", "of a snapshot that comes in a moment")
     assert undo(disk, change).trouble is None
     assert content(tmp_path).keys() - was.keys() == {"state/0/1/SSTs/1.sst"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_is_left_that_a_copy_under_way_could_bring_back(tmp_path, fails):
+    """Where that fails, the checkpoint is put back all the same."""
+
+    class Refusing(Disk):
+        def delete_all(self, names: Sequence[str]) -> None:
+            if fails and any(COPIES in name for name in names):
+                raise RuntimeError("slow down")
+            super().delete_all(names)
+
+    checkpoint(tmp_path)
+    disk, was = Refusing(tmp_path), content(tmp_path)
+    change = change_of(disk)
+    put(tmp_path, "state/0/1/4.zip", "moved in")
+    of_copy = {f"{COPIES}/copy/state/0/1/{name}" for name in ("4.zip", "SSTs/1.sst")}
+    for name in of_copy:
+        put(tmp_path, name, "its own")
+    assert undo(disk, change).trouble is None
+    assert content(tmp_path) == was
+    kept = {name for name in of_copy if (tmp_path / name).exists()}
+    assert kept == (of_copy if fails else {name for name in of_copy if "SSTs" in name})
 
 
 @pytest.mark.parametrize(("read", "may_stay"), [(all_rows, True), (without_a_row, False)])
