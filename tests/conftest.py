@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
+from dagster_sparkscale.watch import learners, reads
 from dev.kubernetes.running import Cluster, Reached, start
 from dev.runs import MARK
 from tests.given_kubernetes import given, told
@@ -107,11 +108,15 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session", autouse=True)
 def no_hurry() -> Iterator[None]:
-    """What takes its time to come up on a busy machine is waited for."""
+    """What takes its time on a busy machine is waited for. A virtual machine may even stand still
+    for longer than a tick waits for Dagster's storage."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(daemons, "START_SECONDS", HANGS)
         patch.setattr(spark_cluster, "ANNOUNCE_SECONDS", HANGS)
         patch.setattr(reconcile, "START_WAIT", HANGS)
+        patch.setattr(reads, "ANSWER", HANGS)
+        patch.setattr(reads, "GRACE", HANGS)
+        patch.setattr(learners, "READING", HANGS)
         yield
 
 
