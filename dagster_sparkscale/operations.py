@@ -6,7 +6,7 @@ than an empty one.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -323,7 +323,9 @@ def as_operation(
         raise failure(str(error)) from None
     except BaseException as why:
         if not isinstance(why, Exception):  # Dagster's own for Ctrl-C, SIGTERM, an end by hand
-            note_outcome(context, "interrupted; what had been asked for by then stands", reading)
+            line = "interrupted; what had been asked for by then stands"
+            with suppress(Exception):  # what has ended it is raised all the same
+                note_outcome(context, line, reading)
         raise
 
 

@@ -10,9 +10,13 @@ def not_for_the_copy(situation: Running, decision: Hold | ScaleTo) -> Hold | Sca
     status, evaluation = situation.status, situation.evaluation
     if not isinstance(decision, ScaleTo) or decision.target <= (evaluation.requested or 0):
         return decision
-    over = [each.over_at for each in status.state_changes if each.over_at and each.way != "restart"]
+    over = [
+        each.over_at
+        for each in status.state_changes
+        if each.over_at and each.way != "restart" and each.outcome != "refused"
+    ]
     since = status.now - max(over, default=0.0)
-    if since >= evaluation.window:
+    if not 0 <= since < evaluation.window:  # below 0: the clock was set back
         return decision
     return Hold(
         f"state was changed until {since:.0f} s ago, and batches were slower for that; otherwise: "

@@ -4,8 +4,8 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +19,9 @@ _LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); r
 
 _S3A = "S3AFileSystem"
 _HDFS = "DistributedFileSystem"
-_BEING_WRITTEN = 16
-"""Files that are being written at once: for each HDFS counts a whole block against a quota."""
+_COPIED_AT_ONCE, _A_SLOT = 16, 2
+"""Files that are being written at once: those that are copied, and for each slot of the executors
+one of the query's and one of the copy's. For each HDFS counts a whole block against a quota."""
 _LONG_SECONDS = 2.0
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before a copy is asked for again that S3 has put off; about as S3A has it."""
@@ -68,6 +69,7 @@ class Folder:
 
     def __init__(self, session: Any, checkpoint: str) -> None:
         self._jvm = session._jvm
+        self._slots = session._jsc.defaultParallelism
         self._hadoop = session._jvm.org.apache.hadoop.fs
         path = self._hadoop.Path(checkpoint)
         conf = session._jsparkSession.sessionState().newHadoopConf()
@@ -148,7 +150,7 @@ class Folder:
         # S3A writes over what is there, where it is set to ask less.
         if self.exists(name):
             raise FileExistsError(f"{self.name}/{name} is there already")
-        if self._in_s3:  # which has a file once it is closed, and can't rename
+        if self.copies_by_itself:  # which has a file once it is closed, and can't rename
             self.write(name, content)
             return
         draft = f"{name.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
@@ -157,9 +159,13 @@ class Folder:
             self.delete(draft)
             raise OSError(f"{self.name}/{draft} can't be renamed to {name}")
 
-    def copy(self, name: str, to: str) -> None:
+    def copy(self, name: str, to: str, pause: Callable[[float], None] = time.sleep) -> None:
         """Copy a file to where there is none. S3 does it by itself; on any other file system it is
         read and written here.
+
+        Args:
+            pause: waits so many seconds, after which S3 is asked again; raises if nobody needs the
+                copy any more.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -169,8 +175,8 @@ class Folder:
         if self.exists(to):
             raise FileExistsError(f"{self.name}/{to} is there already")
         try:
-            if self._in_s3:
-                self._copied_by_s3(source, target)
+            if self.copies_by_itself:
+                self._copied_by_s3(source, target, pause)
             else:
                 self._copied_here(source, target)
         except Exception as error:
@@ -179,10 +185,17 @@ class Folder:
             raise
 
     @property
-    def _in_s3(self) -> bool:
+    def copies_by_itself(self) -> bool:
+        """Whether it is in S3: that may go on with a copy for which nobody waits any more."""
         return str(self._system.getClass().getSimpleName()) == _S3A
 
-    def _copied_by_s3(self, source: Any, target: Any) -> None:
+    def _copied_by_s3(self, source: Any, target: Any, pause: Callable[[float], None]) -> None:
+        # Of this thread until it is closed. S3A may be set to refuse what no span is known for.
+        span = self._system.createSpan("op_copy", str(source.toString()), str(target.toString()))
+        with closing(span):
+            self._asked_of_s3(source, target, pause)
+
+    def _asked_of_s3(self, source: Any, target: Any, pause: Callable[[float], None]) -> None:
         inner = self._system.getS3AInternals()
         client = inner.getAmazonS3Client("copy of state")
         # With the encryption and the rights that the session has set for what it writes.
@@ -190,14 +203,14 @@ class Folder:
             *(self._system.pathToKey(each) for each in (source, target)),
             inner.getObjectMetadata(source),
         )
-        for pause in (*_PAUSES, None):
+        for seconds in (*_PAUSES, None):
             try:
                 client.copyObject(request.build())
                 return
             except Exception as error:
-                if pause is None or not _asks_for_a_pause(error):
+                if seconds is None or not _asks_for_a_pause(error):
                     raise
-                time.sleep(pause)
+            pause(seconds)
 
     def _copied_here(self, source: Any, target: Any) -> None:
         system, conf = self._system, self._system.getConf()
@@ -206,29 +219,43 @@ class Folder:
 
     def free(self) -> int | None:
         """The bytes that there is room for; None: its file system does not tell."""
-        status = self._system.getStatus(self._root)
+        system, root = self._resolved
+        status = system.getStatus(root)
         room = int(status.getRemaining())
         if int(status.getCapacity()) <= 0 or room >= _NO_END:
             return None
-        replicas = int(self._system.getDefaultReplication(self._root))
+        replicas = int(system.getDefaultReplication(root))
         for place in self._with_quota:
-            usage = self._system.getQuotaUsage(place)
-            block = int(self._system.getDefaultBlockSize(place))
-            left = int(usage.getSpaceQuota()) - int(usage.getSpaceConsumed())
-            room = min(room, left - _BEING_WRITTEN * block * replicas)
+            usage = system.getQuotaUsage(place)
+            block = int(system.getDefaultBlockSize(place))
+            if (quota := int(usage.getSpaceQuota())) < 0:  # it was taken away
+                continue
+            left = quota - int(usage.getSpaceConsumed())
+            written = _COPIED_AT_ONCE + _A_SLOT * int(self._slots())
+            room = min(room, left - written * block * replicas)
         return max(0, room // replicas)
+
+    @cached_property
+    def _resolved(self) -> tuple[Any, Any]:
+        """The file system that it is on, and its path there: a view of several has no room."""
+        root = self._system.resolvePath(self._root)
+        return root.getFileSystem(self._system.getConf()), root
 
     @cached_property
     def _with_quota(self) -> Sequence[Any]:
         """Itself and the folders that it is in, those that have a quota of HDFS for their room."""
         found: list[Any] = []
-        if str(self._system.getClass().getSimpleName()) != _HDFS:
+        system, place = self._resolved
+        if str(system.getClass().getSimpleName()) != _HDFS:
             return found
-        place, began = self._root, time.monotonic()
+        began = time.monotonic()
         while place.getParent() is not None:
-            with suppress(Exception):  # one that it may not ask
-                if int(self._system.getQuotaUsage(place).getSpaceQuota()) >= 0:
+            try:
+                if int(system.getQuotaUsage(place).getSpaceQuota()) >= 0:
                     found.append(place)
+            except Exception as error:
+                if "AccessControlException" not in str(error):
+                    raise
             # HDFS counts all the files in a folder that has none: in those above there are more.
             if time.monotonic() - began > _LONG_SECONDS:
                 break

@@ -86,9 +86,10 @@ def why_not_by(provider: str) -> str | None:
     Args:
         provider: its class, with its package or without.
     """
-    kept, needed = short(provider), short(ROCKSDB)
-    if kept == needed:
+    needed = short(ROCKSDB)
+    if provider in (ROCKSDB, needed):
         return None
+    kept = provider if short(provider) == needed else short(provider)
     return (
         f"its state is kept by {kept}, whose partitions Spark can't change, only those of "
         f"{needed}: set {PROVIDER} to {ROCKSDB} and begin with a new checkpoint, for one that "

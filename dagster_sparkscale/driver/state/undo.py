@@ -44,22 +44,36 @@ def undo(folder: Folder, change: Begun) -> Undone:
     """Delete what has come since a change began, unless the query has run since, and but for what
     stores of the run before write beside it. What was cut off in the middle of that is done again.
     """
-    now = files_of(folder)
-    # Only now: of a batch that begins later nothing is among those files, and none is deleted.
-    if ran := ran_on(folder, change):
-        return Undone(0, ran)
+    copies = _without_sources(folder)
+    deleted = 0
+    for _ in range(_TRIES):
+        now = files_of(folder)
+        # Only now: of a batch that begins later nothing is among those files, and none is deleted.
+        if (ran := ran_on(folder, change)) and not deleted:
+            return Undone(0, ran)
+        gone = _of_the_change(folder, change, now, copies)
+        if ran or not gone:
+            return Undone(deleted, lost=_lost(folder, change, now))
+        _delete(folder, change, gone)
+        deleted += len(gone)
+        # Once more: what was on its way may have come since.
+    raise OSError(f"{folder.name}/{gone[0]} is still there after it was deleted")
+
+
+def _of_the_change(
+    folder: Folder, change: Begun, now: Mapping[str, int], copies: Mapping[str, int]
+) -> Sequence[str]:
+    """What has come by the change, of the files that are there now."""
     added = layout.added(change.files, now)
     stays = versions.of_others(
         change.files, added, change.batch, lambda name: versions.parts_of(folder.read(name))
     )
-    copies = _of_copies(folder)
-    try:  # S3 may go on with one from there that was given up: it finds nothing any more
-        folder.delete_all([name for name in copies if not versions.is_part(name)])
-    except Exception as error:  # the query does not need them: no reason not to start it
-        say(f"{folder.name}/{layout.COPIES} stays for now: {first_line(error)}")
     # The names of parts are unique: what a copy has was linked from there.
     stays -= versions.parts_among(stays, copies)
-    gone = [name for name in added if name not in stays]
+    return [name for name in added if name not in stays]
+
+
+def _delete(folder: Folder, change: Begun, gone: Sequence[str]) -> None:
     for _, names in groupby(gone, layout.turn):
         folder.delete_all(list(names))
     for name in _there(folder, layout.emptied(change.files, gone)):
@@ -67,10 +81,20 @@ def undo(folder: Folder, change: Begun) -> Undone:
             folder.delete_empty(name)
         except Exception as error:  # an empty folder harms nobody
             say(f"{folder.name}/{name} stays, though empty: {first_line(error)}")
-    now = files_of(folder)
-    if still := sorted(now.keys() & set(gone)):
-        raise OSError(f"{folder.name}/{still[0]} is still there after it was deleted")
-    return Undone(len(gone), lost=_lost(folder, change, now))
+
+
+def _without_sources(folder: Folder) -> Mapping[str, int]:
+    """The files that copies had. They are deleted before anything else: a driver that was frozen
+    finds nothing any more to move in, nor does S3 where it goes on with a copy by itself."""
+    copies = _of_copies(folder)
+    if folder.copies_by_itself:
+        folder.delete_all([name for name in copies if not versions.is_part(name)])
+        return copies
+    try:
+        folder.delete_below(layout.COPIES)
+    except Exception as error:  # the query does not need them: no reason not to start it
+        say(f"{folder.name}/{layout.COPIES} stays for now: {first_line(error)}")
+    return copies
 
 
 def _of_copies(folder: Folder) -> Mapping[str, int]:

@@ -4,8 +4,9 @@ between any two steps."""
 import io
 import json
 import shutil
+import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dagster_sparkscale.driver.state import layout
@@ -26,6 +27,7 @@ class Disk:
         self._root, self.path, self.name = root, str(root), root.name
         self.escaped = self.local = None
         self.lives = lives
+        self.copies_by_itself = False
 
     def _change(self) -> None:
         if self.lives is not None:
@@ -64,7 +66,7 @@ class Disk:
         self._change()
         (self._root / name).write_bytes(content)
 
-    def copy(self, name: str, to: str) -> None:
+    def copy(self, name: str, to: str, pause: Callable[[float], None] = time.sleep) -> None:
         content = (self._root / name).read_bytes()
         (self._root / to).parent.mkdir(parents=True, exist_ok=True)
         self.put(to, content)

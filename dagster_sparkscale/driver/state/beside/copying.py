@@ -83,7 +83,8 @@ def make(
     described = [n for n in state.sizes if _is_description(n) and not _is_draft(n)]
     storage.copy([(name, f"{place}/{name}") for name in described], given_up)
     made_of = [file for folder in stores for file in _made_of(state, folder, batch + 1)]
-    made_of += _data_files(storage, (name for name in made_of if name.endswith(".zip")))
+    snapshots = [name for name in made_of if name.endswith(".zip")]
+    made_of += _data_files(storage, snapshots, given_up)
     see_to_room(sum(state.sizes.get(name, 0) for name in made_of))
     pairs = [both for name in made_of for both in state.with_checksums(name, f"{place}/{name}")]
     storage.share(pairs, given_up, leave=True)
@@ -119,11 +120,11 @@ def _made_of(state: _Files, folder: str, version: int) -> list[str]:
     return [f"{store}/{name}" for name in needed]
 
 
-def _data_files(storage: Storage, snapshots: Iterable[str]) -> list[str]:
+def _data_files(storage: Storage, snapshots: Iterable[str], given_up: GivenUp) -> list[str]:
     """The data files of snapshots."""
     return [
         f"{name.rpartition('/')[0]}/{each}"
-        for name, content in storage.read_all(snapshots).items()
+        for name, content in storage.read_all(snapshots, given_up).items()
         for each in names.data_files(content)
     ]
 
@@ -167,18 +168,27 @@ def take_over(
             raise CannotCopy(f"{name} is not there: the version is no snapshot")
     data = {
         name: f"{layout.STATE}{name.removeprefix(state.root)}"
-        for name in _data_files(storage, snapshots)
+        for name in _data_files(storage, snapshots, given_up)
     }
     described = _described(storage, state, made, batch)
-    storage.put(f"{layout.OFFSETS}/{batch}", entries[0].encode())
+    _put(storage, f"{layout.OFFSETS}/{batch}", entries[0], given_up)
     # Newer than whatever Spark's cleaning up may take for left over by earlier versions.
     storage.renew(data)
     for files in (data, snapshots, described):  # a snapshot after its data files
         pairs = [both for name, to in files.items() for both in state.with_checksums(name, to)]
         storage.share(pairs, given_up)
+    _put(storage, f"{layout.COMMITS}/{batch}", entries[1], given_up)
+
+
+def _put(storage: Storage, name: str, entry: str, given_up: GivenUp) -> None:
+    """Put the entry of a log there, and take it back if nobody needed it: a driver may be frozen
+    in the middle of this, and the one that has undone its change does so once."""
     if (why := given_up()) is not None:
         raise NotNeeded(why)
-    storage.put(f"{layout.COMMITS}/{batch}", entries[1].encode())
+    storage.put(name, entry.encode())
+    if (why := given_up()) is not None:
+        storage.take_back(name, entry.encode())
+        raise NotNeeded(why)
 
 
 def _described(storage: Storage, state: _Files, made: Made, batch: int) -> Mapping[str, str]:

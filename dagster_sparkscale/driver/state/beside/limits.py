@@ -201,14 +201,14 @@ def why_no_shorter(copying: float, rewriting: float) -> str | None:
     Without links, all that the copy comes to is copied while the query stands still.
 
     Args:
-        copying: seconds that it took to copy as much.
+        copying: seconds that it takes to copy what the copy has come to.
         rewriting: seconds that the rewriting took, for which a query in place stands still.
     """
     if copying <= max(_QUICK, rewriting):
         return None
     return (
-        f"to copy its files took {copying:.0f} s, and to rewrite them {rewriting:.0f} s: the query "
-        "would stand still while the new ones are copied, and for no shorter time than in place"
+        f"to copy its new files would take {copying:.0f} s, and to rewrite them took "
+        f"{rewriting:.0f} s: the query stands still for both, and for no shorter time than in place"
     )
 
 

@@ -186,8 +186,7 @@ class StateCopy:
     def _while_moved_in(self, noted: Begun) -> GivenUp:
         """Asked while files are copied into the checkpoint: the query stands still, and this driver
         may be cut off."""
-        files = max(1.0, noted.after / noted.before)  # in each partition there are about as many
-        most = max(_LAST_SECONDS, _SLOWER * self._copying * files)
+        most = max(_LAST_SECONDS, min(_SLOWER * self._moving_in, self._asked.within))
         deadline = time.monotonic() + most
 
         def why() -> str | None:
@@ -196,6 +195,12 @@ class StateCopy:
             return _ANOTHER if self._attempt.journal.begun() != noted else None
 
         return why
+
+    @property
+    def _moving_in(self) -> float:
+        """Seconds that it may take, where there are no links, to move in what the copy has come to:
+        in each partition there are about as many files, however small."""
+        return self._copying * max(1.0, self._plan.partitions / self._earlier.partitions)
 
     @property
     def proved(self) -> Fingerprint | None:
@@ -230,9 +235,9 @@ class StateCopy:
         return of_query == of_copy
 
     def drop(self) -> None:
-        """Delete the copy."""
+        """Delete the copy; not another driver's, which may have begun one meanwhile."""
         try:
-            self._storage.clear(layout.COPIES)
+            self._storage.clear(self._place)
         except Exception as error:  # the next start does it
             say(f"a copy of {self._folder.name} stays for now: {first_line(error)}")
 
@@ -290,7 +295,7 @@ class StateCopy:
         began = time.monotonic()
         session._streamingCheckpointManager.repartition(self._path, after, True)
         if self._storage.takes_room:
-            why = limits.why_no_shorter(self._copying, time.monotonic() - began)
+            why = limits.why_no_shorter(self._moving_in, time.monotonic() - began)
             if why is not None:
                 raise NotBeside(why)
         # What is written into the checkpoint in the end is to be as Spark would write it.

@@ -9,14 +9,14 @@ once that has ended or failed: it may be undone then.
 import math
 import os
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeVar
 
 from dagster_sparkscale.driver.state.folder import Folder
 
@@ -24,11 +24,16 @@ _AT_ONCE = 16
 """Files that are copied at once: on an object store each takes its time, however small it is."""
 _LOOK_SECONDS = 2.0
 """How often it is asked, meanwhile, whether they are still needed."""
+_TRIES = 100
+"""Times that a folder is deleted while files in it go."""
 
+T = TypeVar("T")
 Pairs = Iterable[tuple[str, str]]
 """Files, and what they are to be named as well."""
 GivenUp = Callable[[], str | None]
 """Why nobody needs it any more, in words; None: it is needed."""
+Pause = Callable[[float], None]
+"""Waits so many seconds; raises once nobody needs it any more."""
 
 
 class NotNeeded(RuntimeError):
@@ -52,11 +57,12 @@ class Storage(Protocol):
             FileNotFoundError: there is none.
         """
 
-    def read_all(self, names: Iterable[str]) -> Mapping[str, bytes]:
+    def read_all(self, names: Iterable[str], given_up: GivenUp) -> Mapping[str, bytes]:
         """What is in each of these files.
 
         Raises:
             FileNotFoundError: there is none of these.
+            NotNeeded: as of `share`.
         """
 
     def write(self, name: str, content: bytes) -> None:
@@ -69,6 +75,9 @@ class Storage(Protocol):
             Exception: there is one of that name, or it can't be written.
         """
 
+    def take_back(self, name: str, content: bytes) -> None:
+        """Delete a file if this is what is in it."""
+
     def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
         """Have files that nobody changes be there under another name as well.
 
@@ -78,7 +87,7 @@ class Storage(Protocol):
         Raises:
             FileNotFoundError: one is not there.
             Exception: there is one of the other name, or it can't be done.
-            NotNeeded: it was given up. A folder of this host does not ask: it has links.
+            NotNeeded: it was given up.
         """
 
     def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
@@ -129,7 +138,7 @@ class ThisHost:
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
 
-    def read_all(self, names: Iterable[str]) -> Mapping[str, bytes]:
+    def read_all(self, names: Iterable[str], given_up: GivenUp) -> Mapping[str, bytes]:
         return {name: self.read(name) for name in names}
 
     def write(self, name: str, content: bytes) -> None:
@@ -143,8 +152,15 @@ class ThisHost:
         finally:
             draft.unlink()
 
+    def take_back(self, name: str, content: bytes) -> None:
+        with suppress(FileNotFoundError):
+            if self.read(name) == content:
+                (self._root / name).unlink()
+
     def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
+        needed = _Needed(given_up)
         for name, to in pairs:
+            needed.see_to_it()  # this process may have been frozen
             os.link(self._root / name, self._new(to))
 
     def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
@@ -163,9 +179,12 @@ class ThisHost:
 
     def clear(self, folder: str) -> None:
         place = self._root / folder
-        while place.exists():
+        for _ in range(_TRIES):
             with suppress(FileNotFoundError):  # a file that has gone meanwhile: on with the others
                 shutil.rmtree(place)
+            if not place.exists():
+                return
+        raise OSError(f"{place} can't be deleted: files in it come and go")
 
     def free(self) -> int | None:
         disk = shutil.disk_usage(self._root)
@@ -176,6 +195,23 @@ def _unless_gone(error: OSError) -> None:
     """A folder that can't be listed does not count as empty."""
     if not isinstance(error, FileNotFoundError):
         raise error
+
+
+class _Needed:
+    """Whether what is being done is needed, which is asked now and then."""
+
+    def __init__(self, given_up: GivenUp) -> None:
+        self._given_up, self._asked = given_up, -math.inf
+
+    def see_to_it(self) -> None:
+        """
+        Raises:
+            NotNeeded: nobody needs it any more.
+        """
+        if time.monotonic() - self._asked >= _LOOK_SECONDS:
+            self._asked = time.monotonic()
+            if (why := self._given_up()) is not None:
+                raise NotNeeded(why)
 
 
 class Elsewhere:
@@ -193,44 +229,83 @@ class Elsewhere:
             raise FileNotFoundError(f"{self._folder.name}/{name}")
         return content
 
-    def read_all(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        listed = list(names)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return dict(zip(listed, pool.map(self.read, listed), strict=True))
+    def read_all(self, names: Iterable[str], given_up: GivenUp) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+
+        def read(name: str, pause: Pause) -> None:
+            found[name] = self.read(name)
+
+        _each(read, names, given_up, leave=True)
+        return found
 
     def share(self, pairs: Pairs, given_up: GivenUp, leave: bool = False) -> None:
-        self._each(self._folder.copy, pairs, given_up, leave)
+        _each(lambda pair, pause: self._folder.copy(*pair, pause), pairs, given_up, leave)
 
     def copy(self, pairs: Pairs, given_up: GivenUp) -> None:
-        self._each(self._copy_if_there, pairs, given_up, leave=True)
+        def copy_if_there(pair: tuple[str, str], pause: Pause) -> None:
+            try:
+                self._folder.copy(*pair, pause)
+            except FileNotFoundError:
+                self._folder.delete(pair[1])  # half of it may be there
 
-    def _each(
-        self, do: Callable[[str, str], None], pairs: Pairs, given_up: GivenUp, leave: bool
-    ) -> None:
-        left, asked = iter(pairs), -math.inf
-        begun: set[Future[None]] = set()
-        pool = ThreadPoolExecutor(_AT_ONCE)
-        try:
-            while True:
-                if time.monotonic() - asked >= _LOOK_SECONDS:
-                    asked = time.monotonic()
-                    if (why := given_up()) is not None:
-                        raise NotNeeded(why)
-                begun |= {
-                    pool.submit(do, *pair) for pair in islice(left, 2 * _AT_ONCE - len(begun))
-                }
-                if not begun:
-                    return
-                # Not for all of them: one that hangs is to be given up, too.
-                done, begun = wait(begun, _LOOK_SECONDS, FIRST_COMPLETED)
-                for each in done:
-                    each.result()
-        finally:
-            pool.shutdown(wait=not leave, cancel_futures=True)
+        _each(copy_if_there, pairs, given_up, leave=True)
 
-    def _copy_if_there(self, name: str, to: str) -> None:
-        with suppress(FileNotFoundError):
-            self._folder.copy(name, to)
+    def take_back(self, name: str, content: bytes) -> None:
+        if self._folder.read(name) == content:
+            self._folder.delete(name)
 
     def renew(self, names: Iterable[str]) -> None:
         """Nothing to do: a copy is new."""
+
+
+def _each(
+    do: Callable[[T, Pause], None], items: Iterable[T], given_up: GivenUp, leave: bool
+) -> None:
+    """Do something with each of these, several at once.
+
+    Args:
+        leave: what hangs may go on when this ends. It does not keep the process from ending.
+    """
+    to_do, done = SimpleQueue[T](), SimpleQueue[Exception | None]()
+    over = threading.Event()
+
+    def pause(seconds: float) -> None:
+        if over.wait(seconds):
+            raise NotNeeded("nobody waits for it any more")
+
+    def work() -> None:
+        while not over.is_set():
+            try:
+                item = to_do.get_nowait()
+            except Empty:
+                return
+            try:
+                do(item, pause)
+            except Exception as error:
+                done.put(error)
+            else:
+                done.put(None)
+
+    for item in items:
+        to_do.put(item)
+    left, needed = to_do.qsize(), _Needed(given_up)
+    # Few: each has a connection of its own to the JVM.
+    threads = [
+        threading.Thread(target=work, name=f"sparkscale-copy-{number}", daemon=True)
+        for number in range(min(left, _AT_ONCE))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        while left:
+            needed.see_to_it()
+            with suppress(Empty):
+                # Not for all of them: one that hangs is to be given up, too.
+                if (error := done.get(timeout=_LOOK_SECONDS)) is not None:
+                    raise error
+                left -= 1
+    finally:
+        over.set()
+        for thread in threads:
+            if not leave and thread.ident is not None:
+                thread.join()

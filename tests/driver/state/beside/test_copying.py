@@ -257,6 +257,22 @@ def test_nothing_that_is_there_is_written_over(storage, root, place):
     assert (root / f"state/0/0/{BATCH + 3}.zip").read_text() == "somebody's"
 
 
+@pytest.mark.parametrize("log", [layout.OFFSETS, layout.COMMITS])
+def test_an_entry_is_taken_back_where_its_driver_was_frozen_while_it_wrote_it(
+    storage, root, place, log
+):
+    """Whoever has undone the change meanwhile does so once: Spark would never start again."""
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    made, entry_of = caught_up(place), root / log / str(BATCH + 2)
+
+    def another() -> str | None:
+        return "another driver" if entry_of.exists() else None
+
+    with pytest.raises(NotNeeded, match="another driver"):
+        take_over(storage, made, another)
+    assert not entry_of.exists()
+
+
 def test_what_is_not_needed_any_more_is_not_committed(storage, root, place):
     put(root, f"commits/{BATCH + 1}", "v1\n{}")
     made = caught_up(place)

@@ -164,7 +164,9 @@ def test_a_copy_that_does_not_catch_up_is_given_up():
 def test_copying_is_worth_it_where_it_takes_no_longer_than_rewriting(copying, rewriting, shorter):
     why = limits.why_no_shorter(copying, rewriting)
     assert (why is None) == shorter
-    assert shorter or f"took {copying:.0f} s, and to rewrite them {rewriting:.0f} s" in (why or "")
+    assert shorter or f"take {copying:.0f} s, and to rewrite them took {rewriting:.0f} s" in (
+        why or ""
+    )
 
 
 @pytest.mark.parametrize(

@@ -193,8 +193,9 @@ def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
     assert scene.replayed == [] and copy.latest.batch == 2
     new = {name for name in content(scene.root) if name not in was}
     assert {"offsets/3", "commits/3", "state/0/_metadata/v2/3", "state/0/3/4.zip"} <= new
+    put(scene.root, f"{COPIES}/another", "of a driver that was started meanwhile")
     copy.drop()
-    assert not (scene.root / COPIES).exists()
+    assert [*scene.disk.files(COPIES)] == [f"{COPIES}/another"]
 
 
 def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the_end(scene):
@@ -437,12 +438,12 @@ def test_it_is_not_moved_in_where_that_takes_as_long_as_in_place(tmp_path, monke
     monkeypatch.setattr(state_copy.time, "monotonic", lambda: clock[0])
     known = scene.disk.copy
 
-    def slow(name: str, to: str) -> None:
+    def slow(*copied: Any) -> None:
         clock[0] += 10.0
-        known(name, to)
+        known(*copied)
 
     monkeypatch.setattr(scene.disk, "copy", slow)
-    with pytest.raises(NotBeside, match="and to rewrite them 0 s: the query would stand still"):
+    with pytest.raises(NotBeside, match="to rewrite them took 0 s: the query stands still"):
         scene.copy().prepare()
     assert scene.kept
 
@@ -488,8 +489,8 @@ def test_nor_is_the_rest_where_it_has_closed_it_while_that_was_moved_in(tmp_path
     copy.prepare()
     noted, known = scene.begun(), scene.disk.copy
 
-    def closed(name: str, to: str) -> None:
-        known(name, to)
+    def closed(*copied: Any) -> None:
+        known(*copied)
         Journal(scene.disk).close()
 
     monkeypatch.setattr(scene.disk, "copy", closed)

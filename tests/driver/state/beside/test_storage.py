@@ -4,6 +4,7 @@ listed."""
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state.beside import storage
-from dagster_sparkscale.driver.state.beside.storage import Elsewhere, NotNeeded, ThisHost
+from dagster_sparkscale.driver.state.beside.storage import Elsewhere, NotNeeded, Pause, ThisHost
 from tests.driver.state.disk import Disk, put
 from tests.waiting import HANGS
 
@@ -28,10 +29,13 @@ class Slow(Disk):
         self.go, self.begun = threading.Event(), threading.Event()
         self.copied: list[str] = []
 
-    def copy(self, name: str, to: str) -> None:
+    def copy(self, name: str, to: str, pause: Pause = time.sleep) -> None:
         if name == "slow":
             self.begun.set()
             assert self.go.wait(HANGS)
+        if name == "put off":
+            self.begun.set()
+            pause(HANGS)
         super().copy(name, to)
         self.copied.append(name)
 
@@ -59,6 +63,51 @@ def test_a_copy_that_hangs_is_given_up(slow):
         with pytest.raises(NotNeeded, match="the driver is to stop"):
             do()
     assert "slow" not in slow.copied
+    left = [each for each in threading.enumerate() if each.name.startswith("sparkscale-copy")]
+    assert left and all(each.daemon for each in left), "they keep the process from ending"
+
+
+def test_reading_that_hangs_is_given_up(slow, monkeypatch):
+    def read(name: str) -> bytes:
+        slow.begun.set()
+        slow.go.wait(HANGS)
+        return b""
+
+    monkeypatch.setattr(slow, "read", read)
+    with pytest.raises(NotNeeded, match="late"):
+        Elsewhere(slow).read_all(["slow"], lambda: "late" if slow.begun.is_set() else None)
+
+
+def test_what_s3_has_put_off_is_not_copied_any_more_once_it_is_given_up(slow, tmp_path):
+    put(tmp_path, "put off", "it")
+    with pytest.raises(NotNeeded, match="late"):
+        Elsewhere(slow).share(
+            [("put off", "state/1")], lambda: "late" if slow.begun.is_set() else None
+        )
+    assert not (tmp_path / "state/1").exists()
+
+
+def test_a_driver_that_was_frozen_links_nothing_once_it_wakes_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_LOOK_SECONDS", 0.0)
+    put(tmp_path, "copy/1", "it")
+    put(tmp_path, "copy/2", "it")
+
+    def why() -> str | None:
+        return "another driver" if (tmp_path / "state/1").exists() else None
+
+    pairs = [("copy/1", "state/1"), ("copy/2", "state/2")]
+    with pytest.raises(NotNeeded, match="another driver"):
+        ThisHost(tmp_path).share(pairs, why)
+    assert not (tmp_path / "state/2").exists()
+
+
+@pytest.mark.parametrize("of", [ThisHost, lambda root: Elsewhere(Disk(root))])
+def test_only_what_was_put_there_is_taken_back(tmp_path, of):
+    for name, text in (("ours", "it"), ("theirs", "other")):
+        put(tmp_path, name, text)
+        of(tmp_path).take_back(name, b"it")
+    of(tmp_path).take_back("gone", b"it")
+    assert [each.name for each in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_in_the_checkpoint_itself_what_was_begun_is_over_when_it_ends(slow, tmp_path):
