@@ -96,8 +96,8 @@ def reconfigure(where: Target, stream: str, **config: Any) -> None:
     --dry-run says which, and for how long the stream would stand still.
     """
     goes_on = (
-        ", and where the driver has begun to change state, it finishes or undoes that by itself: "
-        f"`sparkscale explain {stream}` says in the end what came of it"
+        ", and where the driver has begun to change state, it finishes or undoes that by itself"
+        f"\nin the end: `sparkscale explain {stream}` says what came of it"
     )
     carry_out(where.find(stream), "reconfigure_state", stream, config, if_interrupted=goes_on)
 

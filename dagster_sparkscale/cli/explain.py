@@ -13,9 +13,8 @@ from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.observe.state import last_change
 from dagster_sparkscale.quantities import counted
-from dagster_sparkscale.state.page import sentence
+from dagster_sparkscale.state.page import of_state
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.fleet.behind import behind
 from dagster_sparkscale.watch.fleet.rows import Row, row
@@ -63,9 +62,9 @@ def _lines(found: Assessment, line: Row) -> Iterator[tuple[str, str]]:
         yield "steering", each
     if line.ahead:
         yield "calendar", line.ahead
-    status = found.situation.status
-    if status is not None and (change := last_change(status)) is not None:
-        yield "state", sentence(change)
+    if found.situation.status is not None:
+        for each in of_state(found.situation.status, stream.state):
+            yield "state", each
     if stream.autoscale is not None or found.decision.operation:
         yield "decision", f"{found.decision}: {found.decision.reason}"
 

@@ -21,6 +21,7 @@ from dagster_sparkscale.cli.private_dagster import (
     capture_interrupts,
 )
 from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.names import BY_TAG, REMEDY, scoped
 from dagster_sparkscale.private_dagster import REPOSITORY_LABEL_TAG
 from dagster_sparkscale.remedy import WithRemedy
@@ -88,9 +89,25 @@ def carry_out(
     if not result.success:
         why = _why(result)
         if why is None:
-            follow = f"`sparkscale status {stream}` follows it"
-            why = f"interrupted; what had been asked for by then stands{if_interrupted}: {follow}"
+            why = f"interrupted; what had been asked for by then stands{if_interrupted}"
+            why += f"\nnow: {_left(deployed, stream)}`sparkscale status {stream}` follows it"
         raise click.ClickException(in_a_terminal(why, stream))
+
+
+def _left(deployed: Deployed, stream: str) -> str:
+    """What is said where an interrupted operation has left a stream without a driver; empty where
+    it has not, or that is not known."""
+    try:
+        with deployed.cluster() as cluster:
+            driver = cluster.find(stream)
+    except (ClusterError, dg.DagsterError):
+        return ""
+    if driver is None or driver.state.alive:
+        return ""
+    return (
+        f"driver {driver.epoch} has ended and no other was started: THE STREAM IS DOWN until "
+        f"`sparkscale start {stream}`, or its recovery where a daemon runs; "
+    )
 
 
 def _tags(deployed: Deployed, operation: str, stream: str) -> dict[str, str]:

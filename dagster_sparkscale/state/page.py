@@ -1,9 +1,10 @@
 """The state of a stream's queries, as its asset's Overview shows it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.key_groups import skew
+from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.markdown import ARROW, INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.state import (
@@ -59,6 +60,24 @@ def of_queries(status: Status | None) -> str:
     # Two columns: Overview cuts off on the right what does not fit, the sentence above it as well.
     table = fitting("query|rows, memory, partitions", lines, "queries", INLINE - len(text))
     return f"{table}{text}"
+
+
+def of_state(status: Status, declared: State | None) -> Iterator[str]:
+    """The state of each query in a line, and in another what is being done to it, or was last."""
+    for query, state in stateful(status):
+        line = f"{query.name!r}: {_line(state, last_change(status, query.name))}"
+        wanted = None if declared is None else declared.partitions
+        if wanted not in (None, state.partitions):
+            line += f"; declared: {wanted}, which a reconfiguration without a number goes back to"
+        yield line
+    if (doing := status.reconfiguring) is not None:
+        runs = any(each.active and each.name == doing.query for each in status.queries)
+        yield (
+            f"{doing.query!r}: {_known(doing.before)} -> {_known(doing.after)} partitions since "
+            f"{clock(doing.began_at)}: {doing.step}; the query {'runs' if runs else 'stands still'}"
+        )
+    elif (change := last_change(status)) is not None:
+        yield sentence(change)
 
 
 def sentence(change: Reconfiguration) -> str:

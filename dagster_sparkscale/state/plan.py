@@ -87,7 +87,7 @@ class PartitionChange:
     barred: tuple[str, ...] = ()
     """Why each of the other queries is left as it is, where it can't be changed now, or at all."""
     reverted: str | None = None
-    """What changes it back, for people; None: nothing does."""
+    """What changes it back, for people; None: it is what is declared."""
     longest: float = 0.0
     """Seconds that the longest of the stream's last batches took."""
     way: Way = field(default_factory=lambda: Way(False))
@@ -384,8 +384,15 @@ def _of_one_number(changes: Sequence[OfQuery]) -> tuple[tuple[OfQuery, ...], tup
 
 def _reverted(state: State, asked: Asked) -> str | None:
     """What changes back what was asked for, unless it is what is declared."""
-    if asked.partitions in (None, state.partitions) or state.maintenance is None:
+    if asked.partitions in (None, state.partitions):
         return None
+    if state.maintenance is None:
+        if state.partitions is None:
+            return None
+        return (
+            f"declared is {state.partitions}: a reconfiguration without a number goes back to it; "
+            f"declare partitions={asked.partitions} to keep this"
+        )
     window = f"the window at {state.maintenance!r} ({state.timezone or 'UTC'})"
     if state.partitions is None:
         return f"no partitions are declared: {window} gives it those that are recommended then"

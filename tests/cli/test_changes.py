@@ -75,12 +75,28 @@ class TestScale:
         terminal.world.on_look = on_look
         done = terminal.ask("scale", "clicks", "5")
         assert done.exit_code == 1
-        assert "Error: interrupted; what had been asked for by then stands: " in done.stderr
-        assert "`sparkscale status clicks -f definitions.py` follows it" in done.stderr
+        assert "Error: interrupted; what had been asked for by then stands\n" in done.stderr
+        assert "now: `sparkscale status clicks -f definitions.py` follows it" in done.stderr
         assert terminal.kept().requested == 5
         assert terminal.world.leases == set()
         assert terminal.run().is_failure
         assert signal.getsignal(signal.SIGHUP) == before
+
+    def test_interrupted_between_stop_and_start_it_says_that_the_stream_is_down(
+        self, terminal: Terminal
+    ) -> None:
+        def on_submit(_kept: Kept) -> None:
+            terminal.world.end("clicks", DriverState.FAILED)
+            signal.raise_signal(signal.SIGINT)
+
+        terminal.world.on_submit = on_submit
+        done = terminal.ask("restart", "clicks")
+        assert done.exit_code == 1
+        assert (
+            "now: driver 2 has ended and no other was started: THE STREAM IS DOWN until "
+            "`sparkscale start clicks -f definitions.py`, or its recovery where a daemon runs; "
+            "`sparkscale status clicks -f definitions.py` follows it"
+        ) in done.stderr
 
     def test_a_terminal_that_ends_twice_ends_it_once(self, terminal: Terminal) -> None:
         def on_look(kept: Kept) -> None:
@@ -291,9 +307,9 @@ class TestReconfigure:
         done = keeping.ask("reconfigure", "words")
         assert done.exit_code == 1
         assert (
-            "where the driver has begun to change state, it finishes or undoes that by itself: "
-            "`sparkscale explain words -f definitions.py` says in the end what came of it: "
-            "`sparkscale status words -f definitions.py` follows it"
+            "where the driver has begun to change state, it finishes or undoes that by itself\n"
+            "in the end: `sparkscale explain words -f definitions.py` says what came of it\n"
+            "now: `sparkscale status words -f definitions.py` follows it"
         ) in done.stderr
         (run,) = [each for each in keeping.runs() if each.job_name == "reconfigure_state"]
         assert run.tags[OUTCOME_TAG].startswith("interrupted; what had been asked for by then")

@@ -1,12 +1,16 @@
 """Why a stream has the number of executors that it has."""
 
+from dataclasses import replace
+
 from dagster_sparkscale.cli.explain import _lines as explained
+from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.state.page import of_state
 from dagster_sparkscale.watch.fleet.rows import row
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, batch, driver, scaled, status
-from tests.state.saying import change
+from tests.state.saying import change, kept_by
 from tests.watch.assessing import assess
 from tests.watch.deployment import grown
 
@@ -79,3 +83,23 @@ def test_what_came_of_the_last_change_of_state_is_told(terminal: Terminal) -> No
     assert lines(terminal)["state"].endswith(
         "'counts', 4 -> 8 partitions, changed after 3.0 s, stood still for 2.0 s, in place"
     )
+
+
+def test_how_much_state_there_is_and_what_is_being_done_to_it_is_told() -> None:
+    declared = State(key_groups=16, partitions=8)
+    said = status(
+        queries=(kept_by(),),
+        reconfigurations=(
+            change(seconds={"starting": 2.0}),
+            replace(change(id="p2", outcome=None, step="catching up", after=16), began_at=0.0),
+        ),
+    )
+    assert [*of_state(said, declared)] == [
+        "'counts': 1,000,000 in 64 MiB, 4 partitions, 16 key groups; declared: 8, which a "
+        "reconfiguration without a number goes back to",
+        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query runs",
+    ]
+    ended = replace(said, queries=(replace(kept_by(), active=False),))
+    assert [*of_state(ended, declared)] == [
+        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query stands still"
+    ]

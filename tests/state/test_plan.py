@@ -222,7 +222,17 @@ class TestWhatIsDeclaredOtherwise:
             "those that are recommended then"
         )
 
-    @pytest.mark.parametrize(("partitions", "window"), [(16, None), (8, "0 3 * * SUN")])
-    def test_is_not_where_nothing_changes_it_back(self, partitions, window):
-        assert self.last_line(partitions, maintenance=window).startswith("the stream stands still")
-        assert self.last_line(None, maintenance=window).startswith("the stream stands still")
+    def test_is_said_too_where_the_next_one_without_a_number_goes_back(self):
+        assert self.last_line(16) == (
+            "declared is 8: a reconfiguration without a number goes back to it; declare "
+            "partitions=16 to keep this"
+        )
+
+    @pytest.mark.parametrize(
+        ("partitions", "window", "declared"),
+        [(8, None, 8), (8, "0 3 * * SUN", 8), (16, None, None)],
+    )
+    def test_is_not_where_nothing_changes_it_back(self, partitions, window, declared):
+        for asked in (partitions, None) if declared else (partitions,):
+            line = self.last_line(asked, maintenance=window, partitions=declared)
+            assert line.startswith("the stream stands still")

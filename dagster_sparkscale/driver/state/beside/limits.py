@@ -216,7 +216,7 @@ def why_not_worth(rows: int, limits: Limits) -> str | None:
     """Why so little state is changed in place, in words; None: it is worth it."""
     if rows >= limits.rows:
         return None
-    return f"its {rows:,} rows are fewer than {limits.rows:,}, and are changed in seconds in place"
+    return f"its {rows:,} rows are fewer than {limits.rows:,}: in place takes less in all"
 
 
 def why_too_busy(

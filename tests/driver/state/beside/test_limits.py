@@ -108,7 +108,7 @@ def test_what_can_t_be_copied(format, retained, why):
 
 def test_little_state_is_changed_in_place():
     why = limits.why_not_worth(499_999, ASKED)
-    assert why == "its 499,999 rows are fewer than 500,000, and are changed in seconds in place"
+    assert why == "its 499,999 rows are fewer than 500,000: in place takes less in all"
     assert limits.why_not_worth(500_000, ASKED) is None
 
 
