@@ -101,5 +101,6 @@ def test_how_much_state_there_is_and_what_is_being_done_to_it_is_told() -> None:
     ]
     ended = replace(said, queries=(replace(kept_by(), active=False),))
     assert [*of_state(ended, declared)] == [
-        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query stands still"
+        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query stands "
+        "still"
     ]

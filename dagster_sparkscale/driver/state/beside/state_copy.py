@@ -249,8 +249,7 @@ class StateCopy:
         self._report.step("copying")
         with suppress(Exception):  # left by another one
             self._storage.clear(layout.COPIES)
-        before = self._earlier.partitions
-        folders = self._folders(before)
+        folders = self._folders(self._earlier.partitions)
         began = time.monotonic()
         try:
             copying.make(
