@@ -190,27 +190,22 @@ class Folder:
         return str(self._system.getClass().getSimpleName()) == _S3A
 
     def _copied_by_s3(self, source: Any, target: Any, pause: Callable[[float], None]) -> None:
-        # Of this thread until it is closed. S3A may be set to refuse what no span is known for.
-        span = self._system.createSpan("op_copy", str(source.toString()), str(target.toString()))
-        with closing(span):
-            self._asked_of_s3(source, target, pause)
-
-    def _asked_of_s3(self, source: Any, target: Any, pause: Callable[[float], None]) -> None:
         inner = self._system.getS3AInternals()
         client = inner.getAmazonS3Client("copy of state")
-        # With the encryption and the rights that the session has set for what it writes.
-        request = self._system.getRequestFactory().newCopyObjectRequestBuilder(
-            *(self._system.pathToKey(each) for each in (source, target)),
-            inner.getObjectMetadata(source),
-        )
-        for seconds in (*_PAUSES, None):
-            try:
-                client.copyObject(request.build())
-                return
-            except Exception as error:
-                if seconds is None or not _asks_for_a_pause(error):
-                    raise
-            pause(seconds)
+        metadata = inner.getObjectMetadata(source)  # which has a span of its own
+        keys = [self._system.pathToKey(each) for each in (source, target)]
+        # Of this thread until it is closed: S3A may be set to refuse what is in no span.
+        with closing(self._system.createSpan("op_copy", *keys)):
+            # With the encryption and the rights that the session has set for what it writes.
+            request = self._system.getRequestFactory().newCopyObjectRequestBuilder(*keys, metadata)
+            for seconds in (*_PAUSES, None):
+                try:
+                    client.copyObject(request.build())
+                    return
+                except Exception as error:
+                    if seconds is None or not _asks_for_a_pause(error):
+                        raise
+                pause(seconds)
 
     def _copied_here(self, source: Any, target: Any) -> None:
         system, conf = self._system, self._system.getConf()

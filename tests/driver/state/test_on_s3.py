@@ -36,8 +36,14 @@ def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, s3):
 def test_the_store_copies_a_file_by_itself_to_where_there_is_none(tmp_path):
     """Also where it has too much to do for a while: Amazon's client gives up after six requests."""
     with served(tmp_path, "--slow-down", "8") as s3:
-        # S3A then writes over what is there, whatever it is asked for.
-        found = told(on_s3(s3), **{"spark.hadoop.fs.s3a.create.performance": "true"})
+        found = told(
+            on_s3(s3),
+            **{
+                # S3A then writes over what is there, whatever it is asked for.
+                "spark.hadoop.fs.s3a.create.performance": "true",
+                "spark.hadoop.fs.s3a.audit.reject.out.of.span.operations": "true",
+            },
+        )
     assert found == {
         **COPIED,
         "read by the driver": 0,
