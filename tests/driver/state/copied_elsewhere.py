@@ -18,7 +18,7 @@ from tests.driver.state.twins import session
 from tests.waiting import patience
 
 CONTENT = b"state" * 1000
-QUOTA = 3 << 30
+QUOTA = 4 << 30
 """Bytes, of the folder that the checkpoint is in."""
 COPIED = {
     "same": True,
@@ -81,7 +81,12 @@ def main(checkpoint: str, settings: str) -> None:
     found |= {"there": folder.names("state"), "free": folder.free()}
     if not in_s3:
         system.setQuota(path.getParent(), (1 << 63) - 1, QUOTA)
+        found["slots"] = spark.sparkContext.defaultParallelism
         found["free with a quota"] = Folder(spark, checkpoint).free()
+        uri, hadoop = path.toUri(), spark._jsc.hadoopConfiguration()
+        root = f"{uri.getScheme()}://{uri.getAuthority()}/"
+        hadoop.set("fs.viewfs.mounttable.all.link./on", root)
+        found["free by a view"] = Folder(spark, f"viewfs://all/on{uri.getPath()}").free()
     print(json.dumps(found), flush=True)
     spark.stop()
 
