@@ -5,6 +5,7 @@ in the checkpoint.
 """
 
 import json
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +16,9 @@ from dagster_sparkscale.driver.state import layout
 
 from . import names
 from .storage import GivenUp, NotNeeded, Storage
+
+_WRITTEN_SECONDS, _TURN_SECONDS = 10.0, 0.2
+"""For how long a snapshot is waited for that is not there yet, and how often it is looked for."""
 
 
 class CannotCopy(RuntimeError):
@@ -158,14 +162,12 @@ def take_over(
     Raises:
         Exception: it can't be taken over; some of it may have been.
     """
-    state = _Files(storage.sizes(f"{made.place}/{layout.STATE}"), f"{made.place}/{layout.STATE}")
+    root = f"{made.place}/{layout.STATE}"
     snapshots = {
-        f"{state.root}/{folder}/{made.version}.zip": f"{layout.STATE}/{folder}/{batch + 1}.zip"
+        f"{root}/{folder}/{made.version}.zip": f"{layout.STATE}/{folder}/{batch + 1}.zip"
         for folder in stores
     }
-    for name in snapshots:
-        if name not in state.sizes:
-            raise CannotCopy(f"{name} is not there: the version is no snapshot")
+    state = _with_all(storage, root, snapshots)
     data = {
         name: f"{layout.STATE}{name.removeprefix(state.root)}"
         for name in _data_files(storage, snapshots, given_up)
@@ -189,6 +191,21 @@ def _put(storage: Storage, name: str, entry: str, given_up: GivenUp) -> None:
     if (why := given_up()) is not None:
         storage.take_back(name, entry.encode())
         raise NotNeeded(why)
+
+
+def _with_all(storage: Storage, root: str, snapshots: Iterable[str]) -> _Files:
+    """The files of the state in `root`, once these snapshots are there: where an executor's
+    maintenance comes just as a replay ends, it is that which writes one, and the task ends before.
+    """
+    late = time.monotonic() + _WRITTEN_SECONDS
+    while True:
+        state = _Files(storage.sizes(root), root)
+        missing = [name for name in snapshots if name not in state.sizes]
+        if not missing:
+            return state
+        if time.monotonic() >= late:
+            raise CannotCopy(f"{missing[0]} is not there: the version is no snapshot")
+        time.sleep(_TURN_SECONDS)
 
 
 def _described(storage: Storage, state: _Files, made: Made, batch: int) -> Mapping[str, str]:

@@ -22,8 +22,14 @@ from dagster_sparkscale.driver.state.journal import Begun
 from dagster_sparkscale.driver.state.undo import files_of, undo
 from tests.driver.state.beside.test_names import snapshot
 from tests.driver.state.disk import Disk, content, entry, put
+from tests.waiting import HANGS
 
 BEFORE, AFTER, BATCH = 2, 4, 6
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_waited_for(monkeypatch):
+    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
 
 
 def never() -> None:
@@ -246,6 +252,18 @@ def test_what_can_t_be_taken_over_whole_is_undone_whole(storage, root, place, sp
     assert not (root / f"commits/{BATCH + 2}").exists()
     assert undo(Disk(root), change).trouble is None
     assert content(root) == before
+
+
+def test_a_snapshot_that_is_still_being_written_is_waited_for(storage, root, place, monkeypatch):
+    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", HANGS)
+    made = caught_up(place)
+    late = place / f"state/0/3/{BATCH + 3}.zip"
+    written = late.read_bytes()
+    late.unlink()
+    monkeypatch.setattr(copying.time, "sleep", lambda _: late.write_bytes(written))
+    take_over(storage, made)
+    assert (root / f"state/0/3/{BATCH + 3}.zip").read_bytes() == written
 
 
 def test_nothing_that_is_there_is_written_over(storage, root, place):
