@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy, storage
+from dagster_sparkscale.driver.state.beside import copying, limits, replaying, state_copy, storage
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
 from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
