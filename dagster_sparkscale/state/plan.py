@@ -73,6 +73,15 @@ class OfQuery:
     """Spark's names of its stateful operators."""
     seconds: float | None = None
     """Seconds that the change may take; None: its rows are not known."""
+    rows_then: int | None = None
+    """Rows when its state was last changed, where it has not told them since its start."""
+
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows its state has, as far as that is known."""
+        if self.rows is None and self.rows_then is not None:
+            return f"rows not told yet, {self.rows_then:,} when it was last changed"
+        return f"{'unknown' if self.rows is None else f'{self.rows:,}'} rows"
 
 
 @dataclass(frozen=True)
@@ -105,10 +114,9 @@ class PartitionChange:
 
     def _lines(self) -> Iterator[str]:
         for each in self.queries:
-            rows = "unknown" if each.rows is None else f"{each.rows:,}"
             yield (
                 f"query {each.query!r}: {each.before} -> {each.after} partitions, as {each.why}; "
-                f"{rows} rows; {each.moves}"
+                f"{each.rows_in_words}; {each.moves}"
             )
         yield self.way.line
         if self.seconds is None:
@@ -198,8 +206,11 @@ def _with_seconds(each: OfQuery, stream: Stream, status: Status, way: str) -> Of
     """One query with the seconds that its change may take."""
     slots = (status.registered or 0) * stream.tasks_at_a_time
     stores, earlier = Stores.of(each.operators, slots), last_change(status, each.query, way)
-    seconds = seconds_of_change(each.rows, each.before, each.after, stores, earlier, way)
-    return replace(each, seconds=seconds)
+    last = last_change(status, each.query)
+    then = last.rows if each.rows is None and last is not None else None
+    rows = then if each.rows is None else each.rows
+    seconds = seconds_of_change(rows, each.before, each.after, stores, earlier, way)
+    return replace(each, seconds=seconds, rows_then=then)
 
 
 def _declared(stream: Stream) -> State:

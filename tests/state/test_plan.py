@@ -88,6 +88,12 @@ class TestAChange:
         assert "; unknown rows;" in first
         assert last.startswith("how long it takes can't be estimated")
 
+    def test_whose_rows_are_not_told_since_the_start_costs_what_it_had_when_it_was_changed(self):
+        query = kept_by(rows=None, last=change(rows=5_000_000))
+        first, *_, last = changed(None, query, in_place={"counts": None}).lines
+        assert "; rows not told yet, 5,000,000 when it was last changed; " in first
+        assert "stands still for about" in last
+
 
 class TestSeveralQueries:
     def test_that_should_all_have_one_number_get_it_in_one_run(self):
