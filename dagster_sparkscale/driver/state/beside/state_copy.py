@@ -238,6 +238,8 @@ class StateCopy:
         """Delete the copy; not another driver's, which may have begun one meanwhile."""
         try:
             self._storage.clear(self._place)
+            if not self._storage.sizes(layout.COPIES):
+                self._storage.clear(layout.COPIES)
         except Exception as error:  # the next start does it
             say(f"a copy of {self._folder.name} stays for now: {first_line(error)}")
 

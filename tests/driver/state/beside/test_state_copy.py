@@ -196,6 +196,9 @@ def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
     put(scene.root, f"{COPIES}/another", "of a driver that was started meanwhile")
     copy.drop()
     assert [*scene.disk.files(COPIES)] == [f"{COPIES}/another"]
+    (scene.root / COPIES / "another").unlink()
+    copy.drop()
+    assert not (scene.root / COPIES).exists()
 
 
 def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the_end(scene):
