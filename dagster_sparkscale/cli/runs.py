@@ -90,7 +90,8 @@ def carry_out(
         why = _why(result)
         if why is None:
             why = f"interrupted; what had been asked for by then stands{if_interrupted}"
-            why += f"\nnow: {_left(deployed, stream)}`sparkscale status {stream}` follows it"
+            left = "" if operation == "stop" else _left(deployed, stream)
+            why += f"\nnow: {left}`sparkscale status {stream}` follows it"
         raise click.ClickException(in_a_terminal(why, stream))
 
 
