@@ -36,7 +36,7 @@ from dev.dagster_ui import AT_ONCE
 
 SIZES = tuple(
     size
-    for size in (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 2))
+    for size in (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 3))
     if size[0] in os.environ.get("STATE_SIZES", "1m,5m,10m").split(",")
 )
 """Name, keys, and pairs that are measured; `STATE_SIZES=1m` measures the first alone."""

@@ -18,7 +18,7 @@ from . import names
 from .storage import GivenUp, NotNeeded, Storage
 
 _WRITTEN_SECONDS, _TURN_SECONDS = 10.0, 0.2
-"""For how long a snapshot is waited for that is not there yet, and how often it is looked for."""
+"""Seconds for which a snapshot is waited for that is not there yet, and between two looks."""
 
 
 class CannotCopy(RuntimeError):
