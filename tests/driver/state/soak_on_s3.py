@@ -13,14 +13,10 @@ from tests.driver.state.elsewhere import (
     cut_off_in_place_and_done_again,
     on_s3,
 )
-from tests.driver.state.operators import OPERATORS
 from tests.driver.state.s3 import served
-from tests.driver.state.soak_operators import CHANGELOGS, NUMBERS, WAYS
-from tests.driver.state.test_operators import check, check_beside, twins
+from tests.driver.state.soak_operators import CHANGELOGS, WAYS, through_elsewhere
 
 pytestmark = pytest.mark.spark
-_AN_OPERATOR = 1200.0
-"""Seconds for its changes, all together."""
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +28,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @WAYS
 @pytest.mark.parametrize("changelogs", CHANGELOGS)
 def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, s3, changelogs, how):
-    settings = {**on_s3(s3).settings, **CHANGELOGS[changelogs]}
-    beside = how == "_beside"
-    changes = [16, 2] if beside else NUMBERS  # each of those takes minutes, most of them requests
-    numbers = ",".join(map(str, changes))
-    for told in twins(
-        tmp_path, numbers, *OPERATORS, settings=settings, how=how, seconds=_AN_OPERATOR
-    ):
-        (check_beside if beside else check)(told, changes)
+    through_elsewhere(tmp_path, on_s3(s3), changelogs, how)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Every stateful operator through many changes, up and down, of divisors and of plain hash."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.driver.state.elsewhere import Elsewhere
 from tests.driver.state.operators import OPERATORS, VARIANTS
 from tests.driver.state.test_operators import check, check_beside, twins
 
@@ -11,10 +14,31 @@ NUMBERS = [16, 8, 1, 8, 5, 2]
 JOIN = "spark.sql.streaming.join.stateFormatVersion"
 """2, unless it is set."""
 
+_AN_OPERATOR_ELSEWHERE = 2400.0
+"""Seconds for its changes, all together."""
+
 CHANGELOGS = {"without-changelogs": {}, "changelogs": VARIANTS["changelogs"]}
 WAYS = pytest.mark.parametrize(
     "how", ["", "_in_place", "_beside"], ids=["by-restart", "in-place", "beside"]
 )
+
+
+def through_elsewhere(folder: Path, elsewhere: Elsewhere, changelogs: str, how: str) -> None:
+    """Every operator on HDFS or in an object store: beside the stream two changes, as each takes
+    minutes, most of them requests."""
+    settings = {**elsewhere.settings, **CHANGELOGS[changelogs]}
+    beside = how == "_beside"
+    changes = [16, 2] if beside else NUMBERS
+    numbers = ",".join(map(str, changes))
+    for operator in OPERATORS:
+        (folder / operator).mkdir()
+        (told,) = twins(
+            *(folder / operator, numbers, operator),
+            settings=settings,
+            how=how,
+            seconds=_AN_OPERATOR_ELSEWHERE,
+        )
+        (check_beside if beside else check)(told, changes)
 
 
 @WAYS
