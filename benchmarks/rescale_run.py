@@ -95,13 +95,13 @@ def webserver(folder: Path, location: str) -> Iterator[Launch]:
         children.end("webserver")
 
 
-def ended(instance: dg.DagsterInstance, run_id: str) -> Any:
-    """The record of a run once that has succeeded."""
+def ended(instance: dg.DagsterInstance, run_id: str, seconds: float = _DEADLINE) -> Any:
+    """The record of a run once that has succeeded, within so many seconds."""
 
     def record() -> Any:
         return instance.get_run_record_by_id(run_id)
 
-    wait(lambda: record().dagster_run.is_finished)
+    wait(lambda: record().dagster_run.is_finished, seconds)
     assert record().dagster_run.is_success, run_id
     return record()
 
@@ -128,8 +128,8 @@ def has(cluster: ClusterManager, executors: int) -> bool:
     return driver is not None and cluster.status(driver, window=0).registered == executors
 
 
-def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _DEADLINE
+def wait(condition: Callable[[], bool], seconds: float = _DEADLINE) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError("the benchmark waited too long")

@@ -122,7 +122,7 @@ def _measure(
                 run = launch(
                     "reconfigure_state", {"ops": {"reconfigure_state": {"config": config}}}
                 )
-                record = ended(instance, run)
+                record = ended(instance, run, _DEADLINE)
                 _batches(folder, more_than=len(_done(folder)) + 1)
             began, over = record.create_timestamp.timestamp(), record.end_time
             came.ours.append(over - began)
