@@ -89,15 +89,19 @@ def carry_out(
     if not result.success:
         why = _why(result)
         if why is None:
-            why = f"interrupted; what had been asked for by then stands{if_interrupted}"
-            left = "" if operation == "stop" else _left(deployed, stream)
-            why += f"\nnow: {left}`sparkscale status {stream}` follows it"
+            left = _left(deployed, operation, stream)
+            why = (
+                f"interrupted; what had been asked for by then stands{if_interrupted}\n"
+                f"now: {left}`sparkscale status {stream}` follows it"
+            )
         raise click.ClickException(in_a_terminal(why, stream))
 
 
-def _left(deployed: Deployed, stream: str) -> str:
+def _left(deployed: Deployed, operation: str, stream: str) -> str:
     """What is said where an interrupted operation has left a stream without a driver; empty where
-    it has not, or that is not known."""
+    it has not, was to, or that is not known."""
+    if operation == "stop":
+        return ""
     try:
         with deployed.cluster() as cluster:
             driver = cluster.find(stream)

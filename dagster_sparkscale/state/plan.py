@@ -74,14 +74,16 @@ class OfQuery:
     seconds: float | None = None
     """Seconds that the change may take; None: its rows are not known."""
     rows_then: int | None = None
-    """Rows when its state was last changed, where it has not told them since its start."""
+    """Rows when its state was last changed; None: not known."""
 
     @property
     def rows_in_words(self) -> str:
         """How many rows its state has, as far as that is known."""
-        if self.rows is None and self.rows_then is not None:
+        if self.rows is not None:
+            return f"{self.rows:,} rows"
+        if self.rows_then is not None:
             return f"rows not told yet, {self.rows_then:,} when it was last changed"
-        return f"{'unknown' if self.rows is None else f'{self.rows:,}'} rows"
+        return "unknown rows"
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def _with_seconds(each: OfQuery, stream: Stream, status: Status, way: str) -> Of
     slots = (status.registered or 0) * stream.tasks_at_a_time
     stores, earlier = Stores.of(each.operators, slots), last_change(status, each.query, way)
     last = last_change(status, each.query)
-    then = last.rows if each.rows is None and last is not None else None
+    then = None if last is None else last.rows
     rows = then if each.rows is None else each.rows
     seconds = seconds_of_change(rows, each.before, each.after, stores, earlier, way)
     return replace(each, seconds=seconds, rows_then=then)
@@ -397,17 +399,15 @@ def _reverted(state: State, asked: Asked) -> str | None:
     """What changes back what was asked for, unless it is what is declared."""
     if asked.partitions in (None, state.partitions):
         return None
-    if state.maintenance is None:
-        if state.partitions is None:
-            return None
-        return (
-            f"declared is {state.partitions}: a reconfiguration without a number goes back to it; "
-            f"declare partitions={asked.partitions} to keep this"
-        )
-    window = f"the window at {state.maintenance!r} ({state.timezone or 'UTC'})"
+    window = None
+    if state.maintenance is not None:
+        window = f"the window at {state.maintenance!r} ({state.timezone or 'UTC'})"
     if state.partitions is None:
-        return f"no partitions are declared: {window} gives it those that are recommended then"
+        why = "no partitions are declared"
+        return window and f"{why}: {window} gives it those that are recommended then"
+    back = "a reconfiguration without a number goes back to it"
+    if window is not None:
+        back = f"{window} changes it back"
     return (
-        f"declared is {state.partitions}: {window} changes it back; declare "
-        f"partitions={asked.partitions} to keep it"
+        f"declared is {state.partitions}: {back}; declare partitions={asked.partitions} to keep it"
     )

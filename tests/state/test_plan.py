@@ -231,7 +231,7 @@ class TestWhatIsDeclaredOtherwise:
     def test_is_said_too_where_the_next_one_without_a_number_goes_back(self):
         assert self.last_line(16) == (
             "declared is 8: a reconfiguration without a number goes back to it; declare "
-            "partitions=16 to keep this"
+            "partitions=16 to keep it"
         )
 
     @pytest.mark.parametrize(
