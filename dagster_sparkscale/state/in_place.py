@@ -14,7 +14,7 @@ from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.in_force.steering import in_force, refuse_if_barred
 from dagster_sparkscale.state.change_state import ChangeState
 from dagster_sparkscale.state.follow import Following
-from dagster_sparkscale.state.plan import PartitionChange
+from dagster_sparkscale.state.partition_change import PartitionChange
 
 ASK_SECONDS = 60.0
 """Seconds for which the agent is asked again where it does not answer: what it has taken once it

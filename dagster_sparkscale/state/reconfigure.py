@@ -29,7 +29,8 @@ from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.follow import Following, in_words, listed
 from dagster_sparkscale.state.in_place import Came, change_in_place
-from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, PartitionChange, Settled, aim
+from dagster_sparkscale.state.partition_change import PartitionChange
+from dagster_sparkscale.state.plan import GOOD, Aim, Asked, Barred, Settled, aim
 
 CAUSE = "reconfigure state"
 """The cause of a start in the history of submissions."""

@@ -12,7 +12,8 @@ from dagster_sparkscale.observe.state import rows_of_partitions, stood_still
 from dagster_sparkscale.observe.status import Reconfiguration
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Run, rounded
 from dagster_sparkscale.state.follow import listed
-from dagster_sparkscale.state.plan import Asked, Barred, OfQuery, PartitionChange, Settled
+from dagster_sparkscale.state.partition_change import OfQuery, PartitionChange
+from dagster_sparkscale.state.plan import Asked, Barred, Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
 from dagster_sparkscale.state.way import NO_MORE
 

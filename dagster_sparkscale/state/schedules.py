@@ -6,7 +6,8 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.schedules import Due, schedule_of, settings_of
 from dagster_sparkscale.operations import Operations, Streams
-from dagster_sparkscale.state.plan import Asked, Barred, PartitionChange
+from dagster_sparkscale.state.partition_change import PartitionChange
+from dagster_sparkscale.state.plan import Asked, Barred
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
 

@@ -2,7 +2,8 @@
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Aim, Asked, Barred, PartitionChange, Settled, aim
+from dagster_sparkscale.state.partition_change import PartitionChange
+from dagster_sparkscale.state.plan import Aim, Asked, Barred, Settled, aim
 from tests.fakes import driver, status
 from tests.state.saying import kept_by, stateful
 

@@ -7,7 +7,8 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Aim, Asked, Barred, PartitionChange, Settled
+from dagster_sparkscale.state.partition_change import PartitionChange
+from dagster_sparkscale.state.plan import Aim, Asked, Barred, Settled
 from tests.fakes import QUERY, batch
 from tests.state.planning import aimed, changed, refused, settled
 from tests.state.saying import change, kept_by, stateful

@@ -12,7 +12,8 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.realtime import RealTime
 from dagster_sparkscale.driver.state.plans import plan_of
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.plan import Asked, Barred, PartitionChange, Settled, aim
+from dagster_sparkscale.state.partition_change import PartitionChange
+from dagster_sparkscale.state.plan import Asked, Barred, Settled, aim
 from tests.fakes import QUERY, batch, driver, dstream, structured
 from tests.state.planning import aimed, changed, refused
 from tests.state.saying import change, kept_by, stateful
