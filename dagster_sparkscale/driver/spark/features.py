@@ -279,6 +279,12 @@ BESIDE = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamingRelationV2",
     ),
 )
+UNCOUNTED = Feature(
+    "uncounted",
+    "changing state without counting its rows",  # guarded where it is used, in state/uncounted.py
+    "the partitions of state are changed in up to twice the time",
+    ("org.apache.spark.sql.classic.SparkSession.cloneSession",),
+)
 DRAIN = Feature(
     "drain",
     "stopping receivers before their graph",  # guarded where it is used, in drain.py

@@ -19,10 +19,10 @@ from .logs import read_id, read_logs
 from .plans import StatePlan
 from .reporting import Reporting
 from .unchangeable import why_unchangeable
+from .uncounted import COUNTED
 
 CHECKPOINT = "checkpointLocation"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 MOST_TOLD = 1024
 """Numbers of a list that are told of the last change; there may be 32768 key groups."""
 

@@ -17,6 +17,7 @@ stay. A kill at any point leaves what the next start, by `resume`, undoes or clo
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -34,6 +35,7 @@ from .prepared import Prepared
 from .reporting import IN_PLACE, Reporting
 from .tasks import cancelled_once, grouped, wait_until_still
 from .unchangeable import why_unchangeable
+from .uncounted import uncounted
 from .undo import files_of, undo
 
 LEAST = "4.2"
@@ -111,6 +113,11 @@ class Attempt:
     """Has the query's sink know that a batch writes nothing."""
     slots: Callable[[], int | None] = lambda: None
     """How many tasks Spark can run at a time; None: not known."""
+
+    @cached_property
+    def offline(self) -> Any:
+        """The session in which the state is read and rewritten."""
+        return uncounted(self.session)
 
     def rehearse(self) -> Fingerprint | None:
         """While the query runs: find what keeps the change from being made. Returns the state as of
@@ -255,7 +262,7 @@ class Attempt:
         """
         group = f"sparkscale reads {self.folder.path}"
         try:
-            with cancelled_once(self.session, group, "state is read", self.stopping):
+            with cancelled_once(self.offline, group, "state is read", self.stopping):
                 return self._measure(of, batch, logs, key_groups)
         except Refusal:
             raise
@@ -274,7 +281,7 @@ class Attempt:
         was = logs.bound.partitions
         assert was is not None
         try:
-            state = fingerprint(self.session, self.folder.path, of, batch, was, key_groups)
+            state = fingerprint(self.offline, self.folder.path, of, batch, was, key_groups)
         except Keyless as error:
             raise Refusal(str(error)) from None
         self.report.measured(state, key_groups)
@@ -315,7 +322,7 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
-        of = stores(self.session, self.folder.path)
+        of = stores(self.offline, self.folder.path)
         if not of:
             raise Refusal("it keeps no state")
         return logs, of, key_groups
@@ -326,7 +333,7 @@ class Attempt:
 
     def _by_spark(self) -> str | None:
         """Have Spark rewrite the state; why it could not, in words; None: it has."""
-        session, path, plan = self.session, self.folder.path, self.plan
+        session, path, plan = self.offline, self.folder.path, self.plan
         self.report.step("rewriting")
         with grouped(session, f"sparkscale {path}", f"state -> {plan.partitions}") as running:
             try:
@@ -342,7 +349,7 @@ class Attempt:
 
     def _rewrite(self, before: Before, noted: Begun, prepared: Prepared | None) -> str | None:
         """Change the state and verify it; why it may not stay, in words; None: it may."""
-        session, path, plan = self.session, self.folder.path, self.plan
+        session, path, plan = self.offline, self.folder.path, self.plan
         if prepared is None:
             before.begin()
             why = self._by_spark()

@@ -44,8 +44,17 @@ class Elsewhere:
     """Of Spark."""
 
 
+_COMPLETING = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
+
+
 def on_hdfs(hdfs: Address) -> Elsewhere:
-    return _elsewhere(hdfs, {_MANAGER: OWN, "spark.hadoop.dfs.replication": "1"})
+    asked_soon = {
+        # Most files are closed before their datanode has reported them: by default a client asks
+        # again after 0.4 s.
+        f"{_COMPLETING}.initial.delay.ms": "10",
+        f"{_COMPLETING}.retries": "10",
+    }
+    return _elsewhere(hdfs, {_MANAGER: OWN, "spark.hadoop.dfs.replication": "1", **asked_soon})
 
 
 def on_s3(store: Store, manager: str = OWN) -> Elsewhere:

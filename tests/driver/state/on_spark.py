@@ -8,6 +8,7 @@ Each has a folder of its name in FOLDER. Prints a line of JSON with what each ha
 import json
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dagster_sparkscale.driver.state.beside import changes
 from dagster_sparkscale.driver.state.beside.replaying import CHANGELOGS
 from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.tasks import cancelled_once, grouped, wait_until_still
+from dagster_sparkscale.driver.state.uncounted import COUNTED
 from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.twins import change
 from tests.waiting import wait_for
@@ -214,9 +216,43 @@ def changed(spark: Any, folder: Path) -> Any:
     return two.rows, {name: each == seen["two"] for name, each in seen.items()}
 
 
+def recounted(spark: Any, folder: Path) -> Any:
+    """Of a change that counts no rows: what its snapshots tell of their number, how many Spark
+    counts in the next batch, and whether the program's session is as it was."""
+    spark.conf.set(layout.PARTITIONS, "4")
+    (folder / "in").mkdir()
+    (folder / "in" / "0.csv").write_text("".join(f"key{i}\n" for i in range(40)))
+    lines = spark.readStream.schema("key string").csv(str(folder / "in"))
+    counts, checkpoint = lines.groupBy("key").count(), folder / "checkpoint"
+    run(counts, "update", checkpoint)
+    report = change(spark, str(checkpoint), 8, 16)
+    told = {
+        json.loads(zipfile.ZipFile(each).read("metadata").partition(b"\n")[2])["numKeys"]
+        for each in checkpoint.glob("state/0/*/2.zip")
+    }
+    (folder / "in" / "1.csv").write_text("".join(f"key{i}\n" for i in range(30, 50)))
+    writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).foreachBatch(lambda *_: None).start()
+    query.awaitTermination()
+    total = [each.numRowsTotal for each in query.lastProgress.stateOperators]
+    frame = spark.sparkContext.parallelize([(1,)]).toDF()
+    own = frame.sparkSession is spark, spark.conf.get(COUNTED, "true")
+    return report["outcome"], sorted(told), total, own
+
+
 def main(place: Path) -> None:
     spark, found = session(place / "local"), {}
-    for part in (keyless, limited, stateless, escaped, failing, outlived, unwanted, changed):
+    for part in (
+        keyless,
+        limited,
+        stateless,
+        escaped,
+        failing,
+        outlived,
+        unwanted,
+        changed,
+        recounted,
+    ):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
     print(json.dumps(found))

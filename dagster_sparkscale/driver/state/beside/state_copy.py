@@ -215,7 +215,7 @@ class StateCopy:
             return True
         if not self._tells_changes:
             return False
-        session = self._attempt.session
+        session = self._attempt.offline
         both = (
             changes.Batches(self._folder.path, done, batch),
             changes.Batches(self._path, last, self._last),
@@ -292,7 +292,7 @@ class StateCopy:
     def _rewrite(self) -> None:
         self._report.step("rewriting beside")
         self._see_to_room()
-        session, after = self._attempt.session, self._plan.partitions
+        session, after = self._attempt.offline, self._plan.partitions
         began = time.monotonic()
         session._streamingCheckpointManager.repartition(self._path, after, True)
         if self._storage.takes_room:
@@ -325,7 +325,7 @@ class StateCopy:
 
     def _fingerprint(self, path: str, batch: int, partitions: int) -> Fingerprint:
         of, key_groups = sorted(self._earlier.stores), self._plan.key_groups
-        return fingerprint(self._attempt.session, path, of, batch, partitions, key_groups)
+        return fingerprint(self._attempt.offline, path, of, batch, partitions, key_groups)
 
     def _catch_up(self) -> None:
         self._report.step("catching up")
