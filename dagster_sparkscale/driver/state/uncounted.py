@@ -2,8 +2,8 @@
 
 RocksDB's stores look each row up before they write it, to count those that are new (`RocksDB.put`,
 Spark 4.3): so when all of it is rewritten, and when changelogs are played back to read it. That is
-half of the time of either. What is written so has no number of rows, and who loads it next counts
-them once, which takes a tenth of that (`RocksDB.openLocalRocksDB`).
+half of the time of either. What is written so has no number of rows: whoever loads it counts them,
+which takes a tenth of that, until the query writes its next snapshot (`RocksDB.openLocalRocksDB`).
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ def uncounted(session: Any) -> Any:
     try:
         from pyspark import RDD
 
-        given = RDD.toDF  # by the first session
+        given = RDD.toDF
         try:
             made = type(session)(session._sc, session._jsparkSession.cloneSession())
         finally:
-            RDD.toDF = given  # or the program's frames were of this
+            RDD.toDF = given  # PySpark's constructor makes it this session's
         made.conf.set(COUNTED, "false")
     except Exception as error:
         say(f"rows of state are counted while it is rewritten: {first_line(error)}")

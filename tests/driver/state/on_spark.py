@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from pyspark import InheritableThread
+from pyspark import RDD, InheritableThread
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
@@ -217,27 +217,34 @@ def changed(spark: Any, folder: Path) -> Any:
 
 
 def recounted(spark: Any, folder: Path) -> Any:
-    """Of a change that counts no rows: what its snapshots tell of their number, how many Spark
-    counts in the next batch, and whether the program's session is as it was."""
+    """Of changes that count no rows, without changelogs and with them: what their snapshots tell of
+    the number, how many Spark counts in the next batch, and whether RDDs become frames of the same
+    session as before. Then the setting of the program's session."""
+    found = []
     spark.conf.set(layout.PARTITIONS, "4")
-    (folder / "in").mkdir()
-    (folder / "in" / "0.csv").write_text("".join(f"key{i}\n" for i in range(40)))
-    lines = spark.readStream.schema("key string").csv(str(folder / "in"))
-    counts, checkpoint = lines.groupBy("key").count(), folder / "checkpoint"
-    run(counts, "update", checkpoint)
-    report = change(spark, str(checkpoint), 8, 16)
-    told = {
-        json.loads(zipfile.ZipFile(each).read("metadata").partition(b"\n")[2])["numKeys"]
-        for each in checkpoint.glob("state/0/*/2.zip")
-    }
-    (folder / "in" / "1.csv").write_text("".join(f"key{i}\n" for i in range(30, 50)))
-    writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).foreachBatch(lambda *_: None).start()
-    query.awaitTermination()
-    total = [each.numRowsTotal for each in query.lastProgress.stateOperators]
-    frame = spark.sparkContext.parallelize([(1,)]).toDF()
-    own = frame.sparkSession is spark, spark.conf.get(COUNTED, "true")
-    return report["outcome"], sorted(told), total, own
+    for changelogs in ("false", "true"):
+        spark.conf.set(CHANGELOGS, changelogs)
+        (place := folder / changelogs / "in").mkdir(parents=True)
+        (place / "0.csv").write_text("".join(f"key{i}\n" for i in range(40)))
+        lines = spark.readStream.schema("key string").csv(str(place))
+        counts, checkpoint = lines.groupBy("key").count(), place.with_name("checkpoint")
+        run(counts, "update", checkpoint)
+        to_frame = RDD.toDF
+        report = change(spark, str(checkpoint), 8, 16)
+        kept = RDD.toDF is to_frame
+        told = {
+            json.loads(zipfile.ZipFile(each).read("metadata").partition(b"\n")[2])["numKeys"]
+            for each in checkpoint.glob("state/0/*/2.zip")
+        }
+        (place / "1.csv").write_text("".join(f"key{i}\n" for i in range(30, 50)))
+        writer = counts.writeStream.outputMode("update")
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).format("noop").start()
+        query.awaitTermination()
+        total = [each.numRowsTotal for each in query.lastProgress.stateOperators]
+        found.append((report["outcome"], sorted(told), total, kept))
+    spark.conf.unset(CHANGELOGS)
+    return found, spark.conf.get(COUNTED, "true")
 
 
 def main(place: Path) -> None:
