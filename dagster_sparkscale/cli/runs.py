@@ -89,12 +89,16 @@ def carry_out(
     if not result.success:
         why = _why(result)
         if why is None:
-            left = _left(deployed, operation, stream)
-            why = (
-                f"interrupted; what had been asked for by then stands{if_interrupted}\n"
-                f"now: {left}`sparkscale status {stream}` follows it"
-            )
+            why = _interrupted(deployed, operation, stream, if_interrupted)
         raise click.ClickException(in_a_terminal(why, stream))
+
+
+def _interrupted(deployed: Deployed, operation: str, stream: str, besides: str) -> str:
+    """What is said of an operation that was interrupted."""
+    return (
+        f"interrupted; what had been asked for by then stands{besides}\n"
+        f"now: {_left(deployed, operation, stream)}`sparkscale status {stream}` follows it"
+    )
 
 
 def _left(deployed: Deployed, operation: str, stream: str) -> str:
