@@ -54,12 +54,9 @@ def carry_out(
     with deployed.cluster():
         pass
     values = {**config, "reason": config["reason"] or _by_hand()}
+    op, job = _op_and_job(deployed, operation, asset)
     if asset is None:
-        op = scoped(operation, deployed.streams.cluster_key)
-        job, values["stream"] = deployed.repository.get_job(op), stream
-    else:
-        op = asset.to_python_identifier()
-        job = deployed.repository.get_implicit_global_asset_job_def()
+        values["stream"] = stream
     run_id, out = str(uuid.uuid4()), sys.stdout
 
     def tell(event: dg.EventLogEntry) -> None:
@@ -91,6 +88,16 @@ def carry_out(
         if why is None:
             why = _interrupted(deployed, operation, stream, if_interrupted)
         raise click.ClickException(in_a_terminal(why, stream))
+
+
+def _op_and_job(
+    deployed: Deployed, operation: str, asset: dg.AssetKey | None
+) -> tuple[str, dg.JobDefinition]:
+    """The name of the op that carries an operation out, and its job."""
+    if asset is None:
+        op = scoped(operation, deployed.streams.cluster_key)
+        return op, deployed.repository.get_job(op)
+    return asset.to_python_identifier(), deployed.repository.get_implicit_global_asset_job_def()
 
 
 def _interrupted(deployed: Deployed, operation: str, stream: str, besides: str) -> str:
