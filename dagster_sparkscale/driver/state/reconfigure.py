@@ -217,7 +217,8 @@ class Attempt:
         """
         plan = self.plan
         self.report.step("checking")
-        checked = self._check()
+        # Those of a query are the same in all its batches.
+        checked = self._check(known=tuple(sorted(earlier.stores)) if earlier else ())
         if checked is None:
             return None
         logs, of, key_groups = checked
@@ -295,9 +296,14 @@ class Attempt:
         slots = self.slots()
         return slots is not None and slots > partitions
 
-    def _check(self) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
+    def _check(
+        self, known: tuple[Store, ...] = ()
+    ) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
         """The logs of the query, its state stores and its key groups; None: it has the number of
         partitions already.
+
+        Args:
+            known: its state stores, where they are known.
 
         Raises:
             Refusal: the change can't be made.
@@ -322,7 +328,7 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
-        of = stores(self.offline, self.folder.path)
+        of = known or stores(self.offline, self.folder.path)
         if not of:
             raise Refusal("it keeps no state")
         return logs, of, key_groups
