@@ -1,6 +1,7 @@
 """Checkpoints in an object store: every operator through many changes, by each way, and kills."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,22 +14,28 @@ from tests.driver.state.elsewhere import (
     cut_off_in_place_and_done_again,
     on_s3,
 )
+from tests.driver.state.operators import OPERATORS
 from tests.driver.state.s3 import served
 from tests.driver.state.soak_operators import CHANGELOGS, WAYS, through_elsewhere
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with served(tmp_path_factory.mktemp("s3")) as store:
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[Store]:
+    """One for each test: the more there is in it, the longer a listing takes."""
+    (folder := tmp_path / "s3").mkdir()
+    with served(folder) as store:
         yield store
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
 @WAYS
 @pytest.mark.parametrize("changelogs", CHANGELOGS)
-def test_results_are_those_of_a_query_that_was_never_changed(tmp_path, s3, changelogs, how):
-    through_elsewhere(tmp_path, on_s3(s3), changelogs, how)
+def test_results_are_those_of_a_query_that_was_never_changed(
+    tmp_path, s3, changelogs, how, operator
+):
+    through_elsewhere(tmp_path, on_s3(s3), operator, changelogs, how)
 
 
 @pytest.mark.parametrize(
