@@ -14,18 +14,22 @@ from dagster_sparkscale.driver.spark.looks import first_line
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
+_PARTS = ("_sc", "_jsc", "_jvm", "_profiler_collector")
+"""Of PySpark's session, besides the JVM's."""
+
+
 def uncounted(session: Any) -> Any:
     """A session with the settings of `session`, but for this one; `session` itself where there can
     be none. Queries go on in their own."""
     try:
-        from pyspark import RDD
+        from pyspark.sql import SparkSession
 
-        given = RDD.toDF
-        try:
-            made = type(session)(session._sc, session._jsparkSession.cloneSession())
-        finally:
-            RDD.toDF = given  # PySpark's constructor makes it this session's
-        made.conf.set(COUNTED, "false")
+        clone = session._jsparkSession.cloneSession()
+        clone.conf().set(COUNTED, "false")
+        # Not by its constructor, which has frames of all RDDs made by the newest session.
+        made = object.__new__(SparkSession)
+        made.__dict__.update({part: getattr(session, part) for part in _PARTS})
+        made._jsparkSession = clone
     except Exception as error:
         say(f"rows of state are counted while it is rewritten: {first_line(error)}")
         return session
