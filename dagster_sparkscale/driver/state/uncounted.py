@@ -15,7 +15,7 @@ COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
 _PARTS = ("_sc", "_jsc", "_jvm", "_profiler_collector")
-"""Of PySpark's session, besides the JVM's."""
+"""The attributes of PySpark's session, besides the session of the JVM."""
 
 
 def uncounted(session: Any) -> Any:
