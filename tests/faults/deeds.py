@@ -97,11 +97,11 @@ class Deed:
 
 
 def _start(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
-    return reconcile(cluster, deed.stream, requester)
+    return reconcile(cluster, deed.stream, requester, Start(cause=deed.name))
 
 
 def _restart(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
-    return reconcile(cluster, deed.stream, requester, Start(restart=True))
+    return reconcile(cluster, deed.stream, requester, Start(cause=deed.name, restart=True))
 
 
 def _recover(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:

@@ -84,7 +84,7 @@ class Fault:
             return "any call meets any of these, each time another one"
         if isinstance(self.mode, Clocks):
             return self.mode.in_words
-        return f"{PARTS[self.part]} {self.mode.in_words}"
+        return f"{PARTS.get(self.part, 'any call')} {self.mode.in_words}"
 
     @property
     def rates(self) -> tuple[float, ...]:

@@ -109,6 +109,17 @@ class Simulation:
         if thread.process.dead:
             raise Killed
 
+    def later(self, act: Callable[[], None], seconds: float) -> None:
+        """Have something done in so many seconds, whatever becomes of who asks."""
+        self.begin("network", act, seconds)
+
+    def hold_up(self, seconds: float) -> None:
+        """Have the process that asks stand still."""
+        thread = getcurrent()
+        assert isinstance(thread, Thread)
+        thread.process.held_up_until = self.now + seconds
+        self.sleep(0.0)
+
     def run(self, until: float) -> None:
         """Play until that moment of the simulation's clock, or until nobody waits any more."""
         while self._turns and self._turns[0][0] <= until:

@@ -9,7 +9,8 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
@@ -18,7 +19,6 @@ from dagster_sparkscale.clusters.records.store import Store
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from tests.faults.kinds import Clocks, Fault, Mode
-from tests.faults.simulation import Simulation, current
 
 LATENCY = 0.05
 """Seconds that a call takes, at most, where nothing is wrong."""
@@ -61,11 +61,26 @@ CLUSTER = Contract(
 CONTRACTS = (STORE, AGENT, DRIVER, CLUSTER)
 
 
+class Host(Protocol):
+    """Where calls are made: a process that is played, or a real one."""
+
+    chance: Random
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; whatever else there is goes on."""
+
+    def later(self, act: Callable[[], None], seconds: float) -> None:
+        """Have something done in so many seconds, whatever becomes of who asks."""
+
+    def hold_up(self, seconds: float) -> None:
+        """Have the whole process of who asks stand still."""
+
+
 @dataclass
 class Network:
     """What lies between the library and the cluster, by seed and rate."""
 
-    world: Simulation
+    world: Host
     fault: Fault | None
     rate: float
     calls: Counter[str] = field(default_factory=Counter)
@@ -75,8 +90,6 @@ class Network:
     def call(self, contract: Contract, name: str, do: Callable[[], Any], timeout: float) -> Any:
         """Carry out `do`, or not, and return what it does, or not."""
         world, what = self.world, f"{contract.part}.{name}"
-        thread = current()
-        assert thread is not None
         world.sleep(world.chance.uniform(0, LATENCY))
         self.calls[what] += 1
         mode = self._mode(contract.part)
@@ -88,7 +101,7 @@ class Network:
         if mode is Mode.FAILS_BEFORE:
             raise contract.error(f"{what}: connection refused (a fault that is played)")
         if mode is Mode.CARRIED_OUT_LATE:
-            world.begin("network", _hushed(do), timeout + world.chance.uniform(*OVERDUE))
+            world.later(_hushed(do), timeout + world.chance.uniform(*OVERDUE))
             world.sleep(timeout)
             raise contract.error(f"{what}: no answer in {timeout:g} s (a fault that is played)")
         if mode is Mode.ANSWERS_LATE:
@@ -98,8 +111,7 @@ class Network:
         if mode is Mode.ANSWERS_AFTER_LEASE:
             result = do()
             # All threads of the process, that which keeps its lease included.
-            thread.process.held_up_until = world.now + world.chance.uniform(*HELD_UP)
-            world.sleep(0.0)
+            world.hold_up(world.chance.uniform(*HELD_UP))
             return result
         _hushed(do)()
         if mode is Mode.TIMES_OUT_AFTER:

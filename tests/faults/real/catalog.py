@@ -5,6 +5,7 @@ from itertools import product
 
 from tests.faults.real.clocks import CLOCKS
 from tests.faults.real.disks import FAULTS, WHERE
+from tests.faults.real.life import FAULTS as CALLS
 from tests.faults.real.links import Damage
 from tests.faults.real.processes import HOW, VICTIMS, fault_name
 
@@ -69,6 +70,16 @@ _FAULTS = [
             "the same driver goes on; what is asked for before, meanwhile and after is done",
         )
         for name, seconds in CLOCKS.items()
+    ),
+    *(
+        RealFault(
+            name,
+            "calls of runs to records, agents and the local cluster, while a stream is started, "
+            f"rescaled, reconfigured, restarted, stopped and killed: {fault.in_words}",
+            "what is told as done is done, once; then the stream runs, and all lines were counted, "
+            "none twice",
+        )
+        for name, fault in CALLS.items()
     ),
 ]
 REAL = {each.name: each for each in _FAULTS}
