@@ -147,6 +147,7 @@ _OTHER_TESTS: Modules = {
     "driver/backpressure/source.py": ("driver/backpressure/test_limiter*.py",),
     **dict.fromkeys(
         (
+            "driver/state/closing.py",
             "driver/state/layout.py",
             "driver/state/hook.py",
             "driver/state/journal.py",
@@ -241,6 +242,7 @@ _ACTING = (
     "driver/batches/history.py",
     "driver/operation_order.py",
     "driver/backpressure/limiter.py",
+    "driver/state/closing.py",
     "driver/state/hook.py",
     "driver/state/journal.py",
     "driver/state/logs.py",

@@ -11,12 +11,14 @@ from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
 
-from . import layout, plans, reconfigure, sink
+from . import layout, plans, sink
 from .beside.storage import storage
+from .closing import resume
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
 from .plans import StatePlan
+from .reconfigure import Attempt
 from .reporting import Reporting
 from .unchangeable import why_unchangeable
 from .uncounted import COUNTED
@@ -125,7 +127,7 @@ class StateHook:
 
     def attempt(
         self, query: NewQuery, plan: StatePlan, report: Reporting, slots: Callable[[], int | None]
-    ) -> reconfigure.Attempt | None:
+    ) -> Attempt | None:
         """A try to carry `plan` out on the checkpoint of a query that was started in this driver;
         None: it has no checkpoint of its own.
 
@@ -137,7 +139,7 @@ class StateHook:
             return None
         query, checkpoint, _ = found
         folder = Folder(query.session, checkpoint)
-        return reconfigure.Attempt(
+        return Attempt(
             *(query.session, folder, Journal(folder), plan, report, self._version),
             stopping=self._stopping,
             pass_over=lambda batch: _pass_over(query, batch),
@@ -181,7 +183,7 @@ class StateHook:
             _pass_over(query, batch)
 
         if there:
-            reconfigure.resume(folder, journal, report, pass_over)
+            resume(folder, journal, report, pass_over)
             for resumed in reports:
                 note_outcome(journal, resumed.change)
             _clear(folder)
@@ -190,7 +192,7 @@ class StateHook:
         if plan is not None and is_first and called in plan.queries:
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            attempt = reconfigure.Attempt(
+            attempt = Attempt(
                 *(session, folder, journal, plan, begun, self._version),
                 stopping=self._stopping,
                 pass_over=pass_over,

@@ -29,10 +29,11 @@ from .beside import replaying
 from .beside.limits import Limits, why_not_read_again
 from .beside.more_executors import MoreExecutors
 from .beside.state_copy import NotBeside, StateCopy
+from .closing import InTheMiddle
 from .fingerprint import Fingerprint
 from .hook import StateHook, note_outcome
 from .plans import StatePlan
-from .reconfigure import Attempt, InTheMiddle, NeedsRestart, NotNow, Refusal
+from .reconfigure import Attempt, NeedsRestart, NotNow, Refusal
 from .reporting import BESIDE, InPlace
 
 T = TypeVar("T")

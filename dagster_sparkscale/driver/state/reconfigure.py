@@ -11,7 +11,7 @@
     closing        the query's sink passes over the batch; what was written down is deleted
 
 What must not change: nothing is touched before it is written down; what is not verified does not
-stay. A kill at any point leaves what the next start, by `resume`, undoes or closes.
+stay. A kill at any point leaves what the next start undoes or closes (`closing.py`).
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.spark.releases import TooOld, need
 
 from . import compare, layout, plans
 from .before import Before, Beside, Measured
+from .closing import close, in_the_middle, keep, need_ours, put_back
 from .fingerprint import Fingerprint, Keyless, Store, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
@@ -48,11 +48,6 @@ change's, so that what it was made from, and is put back to, must not be the las
 nor hang on that snapshot, which an undo deletes."""
 
 
-class InTheMiddle(RuntimeError):
-    """The checkpoint is in the middle of a change and can't be put back now: its query must not
-    start."""
-
-
 class Refusal(Exception):
     """The state is left as it is; the text says why."""
 
@@ -63,37 +58,6 @@ class NotNow(Refusal):
 
 class NeedsRestart(NotNow):
     """The state can't be changed while the driver runs; a restart may do it."""
-
-
-def resume(
-    folder: Folder,
-    journal: Journal,
-    begin_report: Callable[[str, int, int], Reporting],
-    pass_over: Callable[[int], None] = lambda batch: None,
-) -> None:
-    """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
-
-    Args:
-        begin_report: begins a report of a change, given its id and the numbers of partitions.
-        pass_over: has the query's sink know that a batch writes nothing.
-
-    Raises:
-        InTheMiddle: the change can't be undone or finished now.
-    """
-    change = journal.begun()
-    if change is None:
-        return
-    report = begin_report(change.id, change.before, change.after)
-    try:
-        if journal.is_verified(change):
-            report.step("closing")
-            pass_over(change.batch + 1)
-            _close(journal)
-            report.over("changed", "an earlier driver had done it, and was ended before it said so")
-            return
-        _put_back(folder, journal, change, report, "its driver was ended in the middle of it")
-    except Exception as error:
-        raise _in_the_middle(folder, report, error) from error
 
 
 @dataclass(frozen=True)
@@ -176,22 +140,22 @@ class Attempt:
         before, noted = begun
         try:
             why = self._rewrite(before, noted, prepared)
-            _need_ours(self.journal, noted)
-            why = why or _verified(self.journal, noted)
+            need_ours(self.journal, noted)
+            why = why or keep(self.journal, noted)
             if why is None:
                 self.report.step("closing")
                 # Not before it is certain that the batch stays, and before anybody forgets to do
                 # it.
                 self.pass_over(noted.batch + 1)
-                _close(self.journal)
+                close(self.journal)
                 self.report.over("changed")
             else:
                 self.journal.unverify()
                 if prepared is None or not self._taken_back(noted):
-                    _put_back(self.folder, self.journal, noted, self.report, why)
+                    put_back(self.folder, self.journal, noted, self.report, why)
                     prepared = None
         except Exception as error:
-            raise _in_the_middle(self.folder, self.report, error) from error
+            raise in_the_middle(self.folder, self.report, error) from error
         if why is None or prepared is None:
             return True
         self.report.add(way=IN_PLACE, beside=why)
@@ -389,56 +353,3 @@ def _known(before: Before) -> Fingerprint | None:
         return before.state()
     except Exception:  # it is read once more
         return None
-
-
-def _need_ours(journal: Journal, noted: Begun) -> None:
-    """A driver that was cut off from its cluster and its checkpoint for long may come back to find
-    that another has undone this and runs: all of that one's files would be taken for this change's.
-
-    Raises:
-        RuntimeError: what has begun is not what this driver has begun.
-    """
-    if journal.begun() != noted:
-        raise RuntimeError("another driver has undone or closed it meanwhile")
-
-
-def _verified(journal: Journal, noted: Begun) -> str | None:
-    """Have it stay; why it may not, in words; None: it does."""
-    try:
-        journal.verify(noted)
-    except Exception as error:
-        return f"it can't be written down that the new state is right: {first_line(error)}"
-    return None
-
-
-def _close(journal: Journal) -> None:
-    try:
-        journal.close()
-    except Exception as error:  # what is verified stays: the next start closes it
-        say(f"what was written down of a change of state stays for now: {first_line(error)}")
-
-
-def _put_back(folder: Folder, journal: Journal, noted: Begun, report: Reporting, why: str) -> None:
-    """Undo it, unless somebody has run the query past us, such as a notebook, meanwhile."""
-    report.step("undoing")
-    undone = undo(folder, noted)
-    report.step("closing")
-    journal.close()
-    if undone.ran:
-        report.over("failed", f"{why}, and {undone.ran}: left as it is")
-    elif undone.trouble:
-        report.over("failed", f"{why}; {undone.trouble}")
-    else:
-        report.over("undone", why)
-
-
-def _in_the_middle(folder: Folder, report: Reporting, error: Exception) -> InTheMiddle:
-    # So py4j tells of a JVM that is gone.
-    gone = isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
-    why = "the JVM of its driver has ended" if gone else first_line(error)
-    reason = (
-        f"the state in {folder.name} is in the middle of a change, and can't be put back now: "
-        f"{why}. The next start tries again"
-    )
-    report.over("failed", reason)
-    return InTheMiddle(reason)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from dagster_sparkscale.driver.state import layout, reconfigure
+from dagster_sparkscale.driver.state import closing, layout, reconfigure
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import StatePlan
@@ -212,5 +212,5 @@ def resumed(disk: Disk) -> list[Reporting]:
         reports.append(Reporting(id, "counts", before=before, after=after))
         return reports[-1]
 
-    reconfigure.resume(disk, Journal(disk), report, disk.pass_over)
+    closing.resume(disk, Journal(disk), report, disk.pass_over)
     return reports

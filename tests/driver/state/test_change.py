@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.state import reconfigure, tasks
+from dagster_sparkscale.driver.state import closing, tasks
 from dagster_sparkscale.driver.state.fingerprint import Rows
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.wire import Reconfiguration
@@ -179,7 +179,7 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
             raise RuntimeError("Spark has found another's files")
 
     runs: dict[str, bytes] = {}
-    with pytest.raises(reconfigure.InTheMiddle, match="another driver has undone or closed it"):
+    with pytest.raises(closing.InTheMiddle, match="another driver has undone or closed it"):
         disk = Disk(tmp_path)
         changed(disk, Spark(disk, meanwhile))
     assert content(tmp_path) == runs
@@ -294,7 +294,7 @@ def test_tasks_that_do_not_end_leave_it_to_a_driver_with_executors_of_its_own(
     checkpoint(tmp_path)
     was, late = content(tmp_path), Late(Disk(tmp_path), fails=True)
     monkeypatch.setattr(tasks, "WITHIN", 0.2)
-    with pytest.raises(reconfigure.InTheMiddle, match="1 tasks of the change have not ended"):
+    with pytest.raises(closing.InTheMiddle, match="1 tasks of the change have not ended"):
         changed(Disk(tmp_path), late.spark)
     late.go_on.set()
     late.context.tasks[0].join(HANGS)

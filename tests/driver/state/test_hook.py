@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.batches.tracked import NewQuery
-from dagster_sparkscale.driver.state import hook, layout, reconfigure
+from dagster_sparkscale.driver.state import closing, hook, layout
 from dagster_sparkscale.driver.state.hook import MOST_TOLD, Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from dagster_sparkscale.driver.state.plans import StatePlan
@@ -92,7 +92,7 @@ def test_a_program_that_tries_for_ever_is_told_of_once(tmp_path, monkeypatch):
     its = StateHook("4.3.0", Declared(16))
     monkeypatch.setattr(Disk, "delete", fails)
     for _ in range(3):
-        with pytest.raises(reconfigure.InTheMiddle):
+        with pytest.raises(closing.InTheMiddle):
             started(its, tmp_path)
     (told,) = its.reconfigurations
     assert (told.id, told.outcome) == ("earlier", "failed")

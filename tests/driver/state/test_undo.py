@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.state import reconfigure
+from dagster_sparkscale.driver.state import closing
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from dagster_sparkscale.driver.state.layout import COPIES
 from dagster_sparkscale.driver.state.undo import files_of, undo
@@ -283,7 +283,7 @@ def test_a_disk_that_fails_keeps_the_query_from_starting(tmp_path, capfd):
         def delete(self, name: str) -> None:
             raise OSError("no room for a deletion")
 
-    with pytest.raises(reconfigure.InTheMiddle, match="no room for a deletion") as failed:
+    with pytest.raises(closing.InTheMiddle, match="no room for a deletion") as failed:
         resumed(Failing(tmp_path))
     assert f"failed: {failed.value}" in capfd.readouterr().err
     assert resumed(Disk(tmp_path))[0].change.outcome == "undone"
@@ -299,7 +299,7 @@ def test_a_jvm_that_is_gone_is_said_to_be_so(tmp_path, kind):
         def delete(self, name: str) -> None:
             raise kind("Answer from Java side is empty")
 
-    with pytest.raises(reconfigure.InTheMiddle, match="the JVM of its driver has ended"):
+    with pytest.raises(closing.InTheMiddle, match="the JVM of its driver has ended"):
         resumed(Gone(tmp_path))
 
 
@@ -308,7 +308,7 @@ def test_what_is_done_and_can_t_be_read_keeps_the_query_from_starting(tmp_path):
     written(tmp_path)
     put(tmp_path, "offsets/3", "v1")
     was = content(tmp_path)
-    with pytest.raises(reconfigure.InTheMiddle, match="offsets/3: is no entry of an offset log"):
+    with pytest.raises(closing.InTheMiddle, match="offsets/3: is no entry of an offset log"):
         resumed(Disk(tmp_path))
     assert content(tmp_path) == was
 
