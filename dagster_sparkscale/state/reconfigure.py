@@ -128,14 +128,7 @@ def reconfigure(
     if now.epoch != new.epoch or not now.state.alive:
         cut = _cut(new, now)
         tell(cut)
-        now = _without_the_plan(cluster, stream, now, requester, cut)
-        ended = following.until_through(now)
-        if ended.epoch != now.epoch or not ended.state.alive:
-            raise NotDone(
-                f"{cut}; driver {now.epoch}, which was to undo or close that, has ended as well "
-                f"({ended.exit_reason}). Nothing of it is lost: the next start does it, as by the "
-                f"stream's recovery. {listed(following.results.values())}"
-            )
+        now = _through_without_the_plan(cluster, stream, now, requester, following, cut)
         notes = (*notes, f"{cut}; driver {now.epoch} went on from there")
     if why := _faults(following):
         cut_off = f"{cut}. " if cut else ""
@@ -234,6 +227,30 @@ def _cut(with_plan: Driver, now: Driver) -> str:
     if now.epoch != with_plan.epoch:
         return f"driver {with_plan.epoch} ended in the middle of it, and driver {now.epoch} came"
     return f"driver {now.epoch} ended in the middle of it ({now.exit_reason})"
+
+
+def _through_without_the_plan(
+    cluster: ClusterManager,
+    stream: Stream,
+    now: Driver,
+    requester: Requester,
+    following: Following,
+    cut: str,
+) -> Driver:
+    """A driver that has undone or closed what was begun, and runs.
+
+    Raises:
+        NotDone: there is none.
+    """
+    now = _without_the_plan(cluster, stream, now, requester, cut)
+    ended = following.until_through(now)
+    if ended.epoch != now.epoch or not ended.state.alive:
+        raise NotDone(
+            f"{cut}; driver {now.epoch}, which was to undo or close that, has ended as well "
+            f"({ended.exit_reason}). Nothing of it is lost: the next start does it, as by the "
+            f"stream's recovery. {listed(following.results.values())}"
+        )
+    return now
 
 
 def _without_the_plan(
