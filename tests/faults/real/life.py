@@ -285,6 +285,7 @@ class Life:
             self._begin_and_wait("start")
         self.counting.feed()
         wait_for("all lines to be counted", lambda: self.counting.right, 300)
+        assert len(self._working()) == 1, "a driver that works is not seen"
         causes = Counter(start.cause for start in self.cluster.history(self.stream.name))
         for deed in self.deeds:
             if causes[deed.name] > LAUNCHES.get(deed.what, 0):
