@@ -74,10 +74,12 @@ _FAULTS = [
     *(
         RealFault(
             name,
-            "calls of runs to records, agents and the local cluster, while a stream is started, "
-            f"rescaled, reconfigured, restarted, stopped and killed: {fault.in_words}",
-            "what is told as done is done, once; then the stream runs, and all lines were counted, "
-            "none twice",
+            "2 to 15 % of the calls of runs to records, agents and the local cluster, while a "
+            "stream is started, rescaled, reconfigured, restarted, stopped and killed: "
+            f"{fault.in_words}",
+            "no operation launches a driver too often, and what it has told as done is so; then "
+            "the stream runs, or shows why not, and runs when it is started; all lines were "
+            "counted, none twice",
         )
         for name, fault in CALLS.items()
     ),

@@ -2,11 +2,10 @@
 
 It is started, rescaled, its state reconfigured, restarted, stopped and started again, while its
 driver dies and runs are killed; the sensor has what has failed restarted. Then the damage is over;
-what is left must come to rest, and stop. What must hold, is told by processes, files and what the
-query has counted, not by who has carried it out:
+what is left must come to rest, and stop. What must hold:
 
-    two drivers         one driver at most works on the checkpoint
-    done twice          no operation launches two drivers
+    two drivers         one driver at most works on the checkpoint, by the processes that there are
+    done twice          no operation has launched a driver more than it may
     told, not done      what was told as done is so, where nothing else was asked for meanwhile
     without a word      every operation that was not killed ends, and says what it came to
     down                in the end the stream runs, or what people see of it says why not
@@ -15,9 +14,10 @@ query has counted, not by who has carried it out:
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,54 +27,92 @@ import psutil
 from dagster_sparkscale import LocalCluster, RatioPolicy, State, StructuredStream
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.records.leases import is_held
 from dagster_sparkscale.lifecycle.reconcile import Action
 from dagster_sparkscale.lifecycle.recovery import Restart
-from dagster_sparkscale.state.reconfigure import Reconfigured
+from dagster_sparkscale.state.reconfigure import CAUSE, Reconfigured
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.sighting import look
 from tests.driver.state.counted import PROGRAM, Counting
-from tests.e2e.soak_faults import drivers, kill
 from tests.faults.checker import LAUNCHES, is_to_run
 from tests.faults.deeds import Deed
-from tests.faults.kinds import EVERYWHERE, RATES, Fault, Mode
+from tests.faults.kinds import EVERYWHERE, Fault, Mode
 from tests.faults.real.reached import Damage, Run
-from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, recovers
+from tests.faults.real.watched import RESTARTED_AT_ONCE, Record
 from tests.waiting import wait_for
 
 LIFE = ("rescale", "reconfigure", "restart", "dies", "rescale", "stop", "killed", "reconfigure")
+EXECUTORS = range(1, 4)
 PARTITIONS = (2, 4, 8)
 GROUPS = 16
 TICK = 5.0
 """Seconds between two evaluations."""
+AN_OPERATION = 900.0
+"""Seconds that one has to end."""
 FAULTS = {
     f"calls-{f.name.partition('-')[2]}": f
     for f in (*(Fault(EVERYWHERE, m) for m in Mode), Fault(EVERYWHERE))
 }
 """By the names of the faults of real parts."""
-SEEDS = (1, 2)
-"""Of the lives that are played of each."""
+RATES = {1: 0.05, 2: 0.15}
+"""The share of calls that are damaged, by the seeds of the lives that are played of each."""
+RATES_OF_LONG = {1: 0.02, 2: 0.04}
+"""Of faults by which an operation stands still for a minute or two each time."""
+LONG = (None, Mode.ANSWERS_AFTER_LEASE)
+AT_REST = ("stopped", "failed", "not started")
+"""Besides running."""
+CHANGING = ("launching", "kill", "clear", "swap", "make")
+"""Calls that do something, by how their names begin."""
 
 
 def play(cluster: LocalCluster, folder: Path, name: str, record: Record) -> None:
-    operations = damaged = 0
-    for seed in SEEDS:
+    met, operations, seconds, fault = Counter[str](), 0, 0.0, FAULTS[name]
+    for seed, rate in (RATES_OF_LONG if fault.mode in LONG else RATES).items():
         (own := folder / str(seed)).mkdir()
-        life = Life(cluster, own, f"{name.replace('-', '_')}_{seed}", FAULTS[name], seed)
-        life.play(record)
+        stream = f"{name.replace('-', '_')}_{seed}"
+        life = Life(cluster, own, stream, fault, rate)
+        seconds = max(seconds, life.play())
         operations += len(life.runs)
-        damaged += sum(life.met.values())
-    told = f"{operations} operations in {len(SEEDS)} lives; {damaged} calls were damaged"
-    record("seen", told)
+        met += life.met
+    print(dict(met), flush=True)
+    assert met, "no call was damaged"
+    changing = sum(n for call, n in met.items() if call.partition(".")[2].startswith(CHANGING))
+    record("seconds", round(seconds, 1))
+    record(
+        "seen",
+        f"{operations} operations in {len(RATES)} lives; {sum(met.values())} calls were damaged, "
+        f"{changing} of them to launch, kill, clear away or note something",
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of `LIFE`, as it is drawn before anything happens."""
+
+    what: str
+    value: int | None
+    after_rest: bool
+    """Whether the stream is to run again first: of one that has just begun most is refused."""
+    alone: bool
+    """Whether its end is awaited; or the next one begins beside it."""
+    killed_after: float
+    """Seconds."""
+
+
+def _drawn(chance: Random) -> Iterator[Step]:
+    for what in chance.sample(LIFE, len(LIFE)):
+        values = {"rescale": EXECUTORS, "reconfigure": PARTITIONS}.get(what)
+        value = chance.choice(values) if values else None
+        often, half = chance.random() < 0.7, chance.random() < 0.5
+        yield Step(what, value, often, half, chance.uniform(0, 10))
 
 
 class Life:
     def __init__(
-        self, cluster: LocalCluster, folder: Path, name: str, fault: Fault, seed: int
+        self, cluster: LocalCluster, folder: Path, name: str, fault: Fault, rate: float
     ) -> None:
-        self.cluster, self.fault = cluster, fault
-        self.chance = Random(seed)
-        self.rate = self.chance.choice(RATES)
+        self.cluster, self.fault, self.rate = cluster, fault, rate
         self.counting = Counting(folder)
         self.stream = StructuredStream(
             name=name,
@@ -91,9 +129,13 @@ class Life:
         self.runs: list[Run] = []
         self.found: list[str] = []
         """What must not be, in words."""
-        self.seen: Assessment | None = None
-        """What people see of it."""
-        self.damaged = True
+        self.seen: tuple[float, Assessment] | None = None
+        """What people see of it, and since when."""
+        self._touched = 0.0
+        """When something was last done to it."""
+        self._stopped = False
+        """Whether it was stopped for good."""
+        self._fed = 0
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
@@ -105,78 +147,102 @@ class Life:
     def deeds(self) -> list[Deed]:
         return [run.deed for run in self.runs]
 
-    def play(self, record: Record) -> None:
+    def play(self) -> float:
+        """Live; returns the seconds from the end of the damage until all was at rest."""
         try:
             with self._watched():
                 self._live()
-                self.damaged = False
-                recovers(record, "everything to come to rest", self._rests, seconds=600)
+                self.rate = 0.0
+                begun = time.monotonic()
+                self._late_calls_are_over()
+                wait_for("everything to come to rest", self._rests, 600)
+                seconds = time.monotonic() - begun
                 self._see_to_the_end()
-            stop = self._begin("stop")
-            stop.follow()
-            assert not stop.deed.failed and not self._working(), stop.deed
-            assert self.counting.right or not self.counting.put, "lost: not all was counted once"
+                stop = self._begin_and_wait("stop")
+                self._followed_to_the_end()
+                assert stop.deed.ended and not stop.deed.failed, stop.deed
+                self._stopped = True
+                time.sleep(TICK)  # for whoever watches
+            assert self.counting.right, "lost: not all was counted once"
+        except AssertionError as error:
+            self._find(str(error))
         finally:
             for run in self.runs:
                 run.kill()
-                run.end()
-            for thread in self._threads:
-                thread.join()
-            for pid in self._drivers():
-                kill(pid)
+            self._followed_to_the_end()
+            processes.kill_all(self._processes, "")
         assert not self.found, "\n".join(map(str, (*self.found, *self.deeds)))
+        return seconds
 
     def _live(self) -> None:
         self._begin_and_wait("start")
-        life = list(LIFE)
-        self.chance.shuffle(life)
-        for what in life:
-            self.counting.feed()
-            if self.chance.random() < 0.7:  # most of it is refused of a stream that has just begun
+        for step in _drawn(Random(self.stream.name)):
+            self._feed()
+            if step.after_rest:
                 with suppress(AssertionError):
                     wait_for("the stream to run again", self._rests, 90)
-            if what == "dies":
-                for pid in self._drivers():
-                    kill(pid)
-            elif what == "killed":
+            if step.what == "dies":
+                for process in self._processes():
+                    if _is_driver(process):
+                        with suppress(psutil.Error):
+                            process.kill()
+                self._touched = time.monotonic()
+            elif step.what == "killed":
                 run = self._begin("restart")
-                time.sleep(self.chance.uniform(0, 10))
+                run.begun.wait()
+                time.sleep(step.killed_after)
                 run.kill()
-            elif what == "stop":
+            elif step.what == "stop":
                 self._begin_and_wait("stop")
                 self._begin_and_wait("start")
             else:
-                value = {"rescale": range(1, 4), "reconfigure": PARTITIONS}.get(what)
-                run = self._begin(what, self.chance.choice(value) if value else None)
-                if self.chance.random() < 0.5:  # or the next one begins beside it
+                run = self._begin(step.what, step.value)
+                if step.alone:
                     self._wait(run)
 
-    def _begin_and_wait(self, what: str) -> None:
-        self._wait(self._begin(what))
+    def _feed(self) -> None:
+        self._fed += 1
+        self.counting.feed(keys=40 + self._fed)  # a file lost and another counted twice show
+
+    def _begin_and_wait(self, what: str) -> Run:
+        run = self._begin(what)
+        self._wait(run)
+        return run
 
     def _wait(self, run: Run) -> None:
-        wait_for(f"{run.deed.name} to end", lambda: run.deed.ended or not run.lives, 600)
+        wait_for(f"{run.deed.name} to end", lambda: run.over, AN_OPERATION)
 
     def _begin(self, what: str, value: Any = None) -> Run:
         with self._lock:
             name = f"{what}-{len(self.runs) + 1}"
             deed = Deed(what, self.stream, name, time.monotonic(), value)
-            rate = self.rate if self.damaged else 0.0
-            run = Run(deed, self.cluster, Damage(self.fault, rate, self.chance.randrange(1 << 30)))
+            damage = Damage(self.fault, self.rate, f"{self.stream.name} {name}")
+            run = Run(deed, self.cluster, damage)
             self.runs.append(run)
-        following = threading.Thread(target=self._followed, args=(run,))
+            following = threading.Thread(target=self._noted, args=(lambda: self._followed(run),))
+            self._threads.append(following)
         following.start()
-        self._threads.append(following)
         return run
 
     def _followed(self, run: Run) -> None:
         run.follow()
-        deed = run.deed
+        deed, self._touched = run.deed, time.monotonic()
         print(f"{time.monotonic():.1f} {deed}", flush=True)
-        if deed.failed and not str(deed.error).strip():
-            self.found.append(f"without a word: {deed}")
-        elif deed.ended is not None and not deed.failed and (why := self._not_done(deed)):
-            self.found.append(f"told, not done: {why} ({deed})")
+        if run.crashed or (deed.failed and not str(deed.error).strip()):
+            self._find(f"without a word: {deed}")
+            return
+        why = None if deed.failed or deed.ended is None else self._not_done(deed)
+        if why is not None and not self._beside(deed):  # still
+            self._find(f"told, not done: {why} ({deed})")
+
+    def _followed_to_the_end(self) -> None:
+        for thread in [*self._threads]:
+            thread.join()
+
+    def _late_calls_are_over(self) -> None:
+        """What operations have left to be carried out later has been."""
+        for run in [*self.runs]:
+            run.end()
 
     # What is watched all the while.
 
@@ -184,76 +250,119 @@ class Life:
     def _watched(self) -> Iterator[None]:
         over = threading.Event()
 
-        def watch() -> None:
-            ticked = 0.0
-            while not over.wait(0.3):
-                working = self._working()
-                if len(working) > 1:
-                    self.found.append(f"two drivers: {working}")
-                if time.monotonic() - ticked > TICK:
-                    self._tick()
-                    ticked = time.monotonic()
+        def again(do: Callable[[], None], every: float) -> None:
+            while not over.wait(every):
+                self._noted(do)
 
-        watching = threading.Thread(target=watch)
-        watching.start()
+        watching = [
+            threading.Thread(target=again, args=(self._tick, TICK)),
+            threading.Thread(target=again, args=(self._look_for_two(), 0.3)),
+        ]
+        for each in watching:
+            each.start()
         try:
             yield
         finally:
             over.set()
-            watching.join()
+            for each in watching:
+                each.join()
+
+    def _noted(self, do: Callable[[], None]) -> None:
+        """Do it; what it fails of is found, as nobody sees it else."""
+        try:
+            do()
+        except Exception as error:
+            self._find(f"not watched: {error!r}")
+
+    def _look_for_two(self) -> Callable[[], None]:
+        before: list[str] = []
+
+        def once() -> None:
+            nonlocal before
+            now = self._working()
+            # One that is about to be refused has taken it for a moment, too.
+            if len(now) > 1 and len(before) > 1:
+                self._find(f"two drivers: {now}")
+            if now and self._stopped:
+                self._find(f"began after a stop: {now}")
+            before = now
+
+        return once
+
+    def _find(self, what: str) -> None:
+        if what not in self.found:
+            self.found.append(what)
 
     def _tick(self) -> None:
         with suppress(ClusterError):
             self.cluster.prepare()
-        self.seen = seen = assess_or_say_why(
+        began = time.monotonic()
+        seen = assess_or_say_why(
             self.stream,
             look(self.cluster, self.stream, timeout=5.0),
             capabilities=CAPABILITIES,
             now=time.time(),
             operation=self._in_flight(),
         )
-        if isinstance(seen.decision, Restart):
+        self.seen = began, seen
+        if isinstance(seen.decision, Restart) and not self._stopped:
             self._begin("recover", seen.epoch)
 
     def _in_flight(self) -> str | None:
-        """As `dagster_sparkscale.in_flight`: also that of a killed run whose lease is not over."""
-        going_on = next((run for run in self.runs if run.deed.ended is None and run.lives), None)
+        """The operation that goes on, or that of a killed run whose lease is not over."""
+        going_on = next((run for run in self.runs if run.over is None), None)
         if going_on is not None:
             return going_on.deed.name
         held = is_held(self.cluster.store(), self.stream.name, time.time())
         return "a run that was killed" if held else None
 
-    def _drivers(self) -> list[int]:
-        """The processes of the stream's drivers."""
-        folder = f"{self.cluster.state_path()}/streams/{self.stream.name}/"
-        return [pid for pid in drivers(str(self.cluster.state_path())) if _names(pid, folder)]
+    def _processes(self) -> list[psutil.Process]:
+        """All that belong to drivers of the stream."""
+        return processes.marked(f"{self.stream.name}::")
 
-    def _working(self) -> list[int]:
-        """The epochs of drivers that are there and have taken the checkpoint."""
-        streams = self.cluster.store().folder(self.stream.name)
-        alive = self._drivers()
-        epochs = {start.epoch for start in self.cluster.history(self.stream.name)}
+    def _working(self) -> list[str]:
+        """The drivers that have taken the checkpoint, and have a process that may write it: their
+        own, or their JVM's. In words."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for process in self._processes():
+            with suppress(psutil.Error):
+                epoch = int(process.environ()[processes.MARKER].split(":")[1])
+                forked = _is_driver(process) and _is_driver(process.parent())
+                if (_is_driver(process) and not forked) or _is_jvm_of_one(process):
+                    found[epoch].add(process.pid if _is_driver(process) else 0)
+        folder = self.cluster.store().folder(self.stream.name)
         return [
-            epoch
-            for epoch in sorted(epochs)
-            if any(_names(pid, f"{streams.submission(epoch).path}/") for pid in alive)
-            and streams.submission(epoch).has_taken_its_checkpoint()
+            f"{epoch}" if not pid else f"{epoch} in process {pid}"
+            for epoch, pids in sorted(found.items())
+            if folder.submission(epoch).has_taken_its_checkpoint()
+            for pid in sorted(pids - {0} or {0})
         ]
 
     # What must be so.
 
+    def _beside(self, deed: Deed) -> list[Deed]:
+        """The operations that went on beside one, or have come since."""
+        return [
+            run.deed
+            for run in self.runs
+            if run.deed is not deed and (run.over is None or run.over >= deed.begun)
+        ]
+
     def _not_done(self, deed: Deed) -> str | None:
         """What is not as an operation has told, where no other went on beside it."""
-        beside = [e for e in self.deeds if e is not deed and (e.ended or 1e18) >= deed.begun]
-        if beside:
+        if self._beside(deed):
             return None
         if deed.what == "stop":
             return f"there is {left}" if (left := self._working()) else None
         if deed.what in ("start", "restart", "recover"):
-            if deed.came.action in (Action.HELD, Action.ATTACHED):
+            if deed.came.action is Action.HELD:
+                return None if deed.came.reason else "it was held, and says not why"
+            if deed.came.action is Action.ATTACHED:
                 return None
             launched = [start.epoch for start in self.cluster.history(self.stream.name)]
             return None if launched[-1] == deed.came.launched else f"the last start is {launched}"
+        if deed.what == "rescale" and deed.came.ending == "superseded":
+            return "it was superseded by nobody"
         with suppress(ClusterError):
             driver = self.cluster.find(self.stream.name)
             status = self.cluster.status(driver) if driver is not None else None
@@ -262,40 +371,56 @@ class Life:
             if deed.what == "rescale" and deed.came.ending == "reached":
                 return None if status.requested == deed.value else f"{status.requested} requested"
             if deed.what == "reconfigure" and isinstance(deed.came, Reconfigured):
-                has = self.counting.partitions()
+                has = self._partitions()
                 return None if has == deed.value else f"the state has {has} partitions"
         return None
 
+    def _partitions(self) -> int:
+        def read() -> int | None:
+            with suppress(FileNotFoundError):  # its query deletes and renames all the time
+                return self.counting.partitions()
+            return None
+
+        return wait_for("a look at the whole checkpoint", read) or 0
+
     def _rests(self) -> bool:
-        if any(run.deed.ended is None and run.lives for run in self.runs) or self.seen is None:
+        if self.seen is None or any(run.over is None for run in self.runs):
             return False
-        if self.seen.state != "running":
-            return not isinstance(self.seen.decision, Restart) and self.seen.waits is None
-        return bool(self.seen.sighting.status and self.seen.sighting.status.batches)
+        at, seen = self.seen
+        if at < self._touched:
+            return False
+        if seen.state != "running":
+            waits = isinstance(seen.decision, Restart) or seen.waits is not None
+            return seen.state in AT_REST and not waits
+        return bool(seen.sighting.status and seen.sighting.status.batches)
 
     def _see_to_the_end(self) -> None:
-        seen = self.seen
-        assert seen is not None
+        assert self.seen is not None
+        _, seen = self.seen
         if seen.state != "running":
             why = str(seen.decision.reason)
             print(f"down: {seen.state}: {why}", flush=True)
             if not why or is_to_run(self.deeds, self.stream.name):
-                self.found.append(f"down: {seen.state}: {why}")
-            self.damaged = False
+                self._find(f"down: {seen.state}: {why}")
             self._begin_and_wait("start")
-        self.counting.feed()
+        self._feed()
         wait_for("all lines to be counted", lambda: self.counting.right, 300)
         assert len(self._working()) == 1, "a driver that works is not seen"
         causes = Counter(start.cause for start in self.cluster.history(self.stream.name))
         for deed in self.deeds:
-            if causes[deed.name] > LAUNCHES.get(deed.what, 0):
-                self.found.append(f"done twice: {deed}")
-        for run in self.runs:
-            if run.deed.ended is None and run.lives:
-                self.found.append(f"without a word: {run.deed} has not ended")
+            if deed.what in ("start", "restart") and causes[deed.name] > 1:
+                self._find(f"done twice: {deed}")
+        for cause, what in (("recovery", "recover"), (CAUSE, "reconfigure")):
+            most = LAUNCHES[what] * sum(deed.what == what for deed in self.deeds)
+            if causes[cause] > most:
+                self._find(f"done twice: {causes[cause]} launches by {cause}, not {most}")
 
 
-def _names(pid: int, path: str) -> bool:
-    with suppress(psutil.Error):
-        return any(word.startswith(path) for word in psutil.Process(pid).cmdline())
-    return False
+def _is_driver(process: psutil.Process | None) -> bool:
+    """Whether it is a driver's own process."""
+    line = process.cmdline() if process is not None else []
+    return line[1:3] == ["-m", "dagster_sparkscale.driver"]
+
+
+def _is_jvm_of_one(process: psutil.Process) -> bool:
+    return "org.apache.spark.deploy.SparkSubmit" in process.cmdline()

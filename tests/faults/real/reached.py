@@ -29,7 +29,7 @@ from tests.faults.wrapping import AGENT, CLUSTER, DRIVER, STORE, Network, with_f
 class ThisProcess:
     """The process whose calls are damaged."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         self.chance = Random(seed)
 
     def sleep(self, seconds: float) -> None:
@@ -40,9 +40,13 @@ class ThisProcess:
         threading.Timer(seconds, act).start()
 
     def hold_up(self, seconds: float) -> None:
-        waking = f"sleep {seconds:.1f}; kill -CONT {os.getpid()}"
+        me = os.getpid()
+        waking = (
+            f"n=0; while [ $n -lt {seconds:.0f} ] && kill -0 {me}; do sleep 1; n=$((n + 1)); done; "
+            f"kill -CONT {me}"
+        )
         with subprocess.Popen(["/bin/sh", "-c", waking]):
-            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(me, signal.SIGSTOP)
 
 
 _ways: list[Network] = []
@@ -90,7 +94,7 @@ class Damage:
 
     fault: Fault
     rate: float
-    seed: int
+    seed: str
 
 
 class Run:
@@ -99,7 +103,12 @@ class Run:
     def __init__(self, deed: Deed, cluster: LocalCluster, damage: Damage) -> None:
         self.deed = deed
         self.met: Counter[str] = Counter()
-        """How often each call has met the fault."""
+        """How often each call has met the fault; nothing of one that was killed."""
+        self.begun = threading.Event()
+        """Set once it has all that it needs, or is dead."""
+        self.over: float | None = None
+        """When it had told what it came to, or was found dead."""
+        self.killed = False
         self._told, tell = (spawned := get_context("spawn")).Pipe(duplex=False)
         what = (deed, cluster.model_dump(), damage, tell)
         self._process = spawned.Process(target=_carry_out, args=what, name=deed.name)
@@ -110,28 +119,38 @@ class Run:
         """Wait until it has told what it came to, or is dead. What it has left to be carried out
         later may still come."""
         try:
+            self._told.recv()
+            self.begun.set()
             done, self.met = self._told.recv()
-        except EOFError:
+        except (EOFError, OSError):
+            self._process.join()
+            self.over = time.monotonic()
             return
+        finally:
+            self.begun.set()
+            self._told.close()
         self.deed.came, self.deed.error, self.deed.lines = done.came, done.error, done.lines
-        self.deed.ended = done.ended
+        self.deed.ended = self.over = done.ended
 
     @property
-    def lives(self) -> bool:
-        return self._process.is_alive()
+    def crashed(self) -> bool:
+        """Whether it is over, though nobody killed it, and has not told what it came to."""
+        return self.over is not None and self.deed.ended is None and not self.killed
 
     def kill(self) -> None:
+        self.killed = True
         self._process.kill()
 
     def end(self) -> None:
         """Wait for the end of its process, which may carry something out yet."""
         self._process.join()
-        self._told.close()
 
 
 def _carry_out(deed: Deed, cluster: dict[str, Any], damage: Damage, told: Connection) -> None:
     network = Network(ThisProcess(damage.seed), damage.fault, damage.rate)
     _ways.append(network)
-    deed.carry_out(FaultyCluster(**cluster))
+    reached = FaultyCluster(**cluster)
+    told.send("begun")
+    deed.carry_out(reached)
     told.send((deed, Counter({name: n for (name, _), n in network.met.items()})))
     told.close()
