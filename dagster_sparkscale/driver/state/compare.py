@@ -1,6 +1,7 @@
 """Whether a state that was distributed anew is the same state, every key where it belongs. Pure."""
 
-from .fingerprint import Fingerprint, Group, Rows, Store
+from .fingerprint import Fingerprint, Group, Rows
+from .operators import Store
 
 _SHOWN = 5
 _NONE = Group(0, (0, 0))

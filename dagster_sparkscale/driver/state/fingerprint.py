@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .operators import Store
 from .unchangeable import keyless
-
-Store = tuple[int, str]
-"""Number of an operator, and name of one of its stores."""
 
 
 class Keyless(Exception):
@@ -77,13 +75,6 @@ def _summed(count: int, of: Iterable[Mapping[int, Group | Partition]]) -> tuple[
         for number, part in each.items():
             rows[number] += part.rows
     return tuple(rows)
-
-
-def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
-    """The stores of each stateful operator of a query, by the metadata in its checkpoint."""
-    listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName").collect()
-    return tuple((int(row[0]), str(row[1])) for row in sorted(rows))
 
 
 def fingerprint(

@@ -26,10 +26,11 @@ from dagster_sparkscale.driver.spark.releases import TooOld, need
 from . import compare, layout, plans
 from .before import Before, Beside, Measured
 from .closing import close, in_the_middle, keep, need_ours, put_back
-from .fingerprint import Fingerprint, Keyless, Store, fingerprint, stores
+from .fingerprint import Fingerprint, Keyless, fingerprint
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
+from .operators import Store, stores
 from .plans import StatePlan
 from .prepared import Prepared
 from .reporting import IN_PLACE, Reporting
@@ -292,7 +293,7 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
-        of = known or stores(self.offline, self.folder.path)
+        of = known or stores(self.folder)
         if not of:
             raise Refusal("it keeps no state")
         return logs, of, key_groups

@@ -1,14 +1,12 @@
 """Why the partitions of a query's state can't be changed, whatever is done: looked up in its
 checkpoint, so that it is known once the query has run a batch, and before anything is stopped."""
 
-import json
-from collections.abc import Mapping
-
 from dagster_sparkscale.driver.begin.fence import without_credentials
 
 from . import layout
 from .folder import Folder
 from .layout import QuerySettings
+from .operators import operators
 
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
@@ -38,7 +36,8 @@ def why_unchangeable(folder: Folder, bound: QuerySettings) -> str | None:
 
 
 def _why_not_these(folder: Folder, bound: QuerySettings) -> str | None:
-    for number, name in sorted(operators(folder).items()):
+    for number, operator in sorted(operators(folder).items()):
+        name = operator.name if operator is not None else None
         if name == layout.JOIN and bound.join_format > _JOINS:
             # From one partition on, `measuring` would not tell: all keys are where they belong.
             return (
@@ -61,29 +60,6 @@ def keyless(operator: int) -> str:
         f"operator {operator} keeps one state of all rows, which has no keys: more partitions than "
         "one are of no use to it"
     )
-
-
-def operators(folder: Folder) -> Mapping[int, str]:
-    """The names of the stateful operators by their numbers, where Spark has noted them."""
-    found = {}
-    for number in filter(str.isdecimal, folder.names(layout.STATE)):
-        place = f"{layout.STATE}/{number}/_metadata"
-        last = layout.latest(folder.names(f"{place}/v2"))
-        file = f"{place}/metadata" if last is None else f"{place}/v2/{last}"
-        if (name := _name(folder.read(file))) is not None:
-            found[int(number)] = name
-    return found
-
-
-def _name(metadata: bytes | None) -> str | None:
-    """The name of an operator, in what `OperatorStateMetadataUtils` writes: a version and a line of
-    JSON."""
-    try:
-        return str(
-            json.loads((metadata or b"").partition(b"\n")[2])["operatorInfo"]["operatorName"]
-        )
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _is_keyless(folder: Folder, operator: int) -> bool:

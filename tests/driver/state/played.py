@@ -10,8 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 from dagster_sparkscale.driver.state import closing, layout, reconfigure
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
 from dagster_sparkscale.driver.state.journal import Journal
+from dagster_sparkscale.driver.state.operators import Store
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.prepared import Prepared
 from dagster_sparkscale.driver.state.reporting import Reporting
@@ -124,8 +125,8 @@ class Spark:
         """While it lasts, a change reads the state from this."""
         return patch.multiple(reconfigure, stores=self.stores, fingerprint=self.fingerprint)
 
-    def stores(self, session: "Spark", path: str) -> tuple[Store, ...]:
-        assert (session, path) == (self, self._disk.path)
+    def stores(self, folder: Disk) -> tuple[Store, ...]:
+        assert folder.path == self._disk.path
         return self._stores
 
     def fingerprint(

@@ -114,7 +114,8 @@ def test_where_the_keys_of_an_operator_can_t_be_told(disk, tmp_path, operator, o
 
 def named(operator: str) -> str:
     """What Spark notes of an operator."""
-    return f'v1\n{{"operatorInfo":{{"operatorId":1,"operatorName":"{operator}"}}}}'
+    info = f'"operatorInfo":{{"operatorId":1,"operatorName":"{operator}"}}'
+    return f'v1\n{{{info},"stateStoreInfo":[{{"storeName":"default"}}]}}'
 
 
 @pytest.mark.parametrize("key", ["", '{"name":"word","type":"string","nullable":true}'])

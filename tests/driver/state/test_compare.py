@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.state import compare
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
+from dagster_sparkscale.driver.state.operators import Store
 
 GROUPS = 16
 STORES = ((0, "default"), (1, "left"), (1, "right"))

@@ -19,7 +19,10 @@ from tests.driver.state.disk import Disk, checkpoint, content, entry, put, rewri
 from tests.driver.state.played import PLAN, Spark
 
 ID = '{"id": "d2f1"}'
-LIMIT = 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"globalLimit"}}'
+LIMIT = (
+    'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"globalLimit"},'
+    '"stateStoreInfo":[{"storeName":"default"}]}'
+)
 DECLARED = Declared(16)
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from dagster_sparkscale.driver.state.fingerprint import Group, Store
+from dagster_sparkscale.driver.state.fingerprint import Group
+from dagster_sparkscale.driver.state.operators import Store
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ class Scene:
         self.root, self.disk = root, Disk(root)
         self.disk.local = str(root) if here else None
         put(root, "metadata", '{"id":"its own"}')
-        described = json.dumps({"operatorInfo": {"operatorName": operator}})
+        stores = [{"storeName": "default"}]
+        noted = {"operatorInfo": {"operatorName": operator}, "stateStoreInfo": stores}
+        described = json.dumps(noted)
         put(root, "state/0/_metadata/v2/0", f"v2\n{described}")
         self.room = 4 if here else 6
         """MB that there must be for a state of 2 MB."""
