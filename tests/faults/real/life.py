@@ -31,7 +31,8 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.records.leases import is_held
 from dagster_sparkscale.lifecycle.reconcile import Action
 from dagster_sparkscale.lifecycle.recovery import Restart
-from dagster_sparkscale.state.reconfigure import CAUSE, Reconfigured
+from dagster_sparkscale.state.plan import Settled
+from dagster_sparkscale.state.reconfigure import CAUSE
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.sighting import look
 from tests.driver.state.counted import PROGRAM, Counting
@@ -363,6 +364,8 @@ class Life:
             return None if launched[-1] == deed.came.launched else f"the last start is {launched}"
         if deed.what == "rescale" and deed.came.ending == "superseded":
             return "it was superseded by nobody"
+        if isinstance(deed.came, Settled):
+            return self._not_divided_into(deed.value)
         with suppress(ClusterError):
             driver = self.cluster.find(self.stream.name)
             status = self.cluster.status(driver) if driver is not None else None
@@ -370,10 +373,13 @@ class Life:
                 return None
             if deed.what == "rescale" and deed.came.ending == "reached":
                 return None if status.requested == deed.value else f"{status.requested} requested"
-            if deed.what == "reconfigure" and isinstance(deed.came, Reconfigured):
-                has = self._partitions()
-                return None if has == deed.value else f"the state has {has} partitions"
+            if deed.what == "reconfigure":
+                return self._not_divided_into(deed.value)
         return None
+
+    def _not_divided_into(self, partitions: int) -> str | None:
+        has = self._partitions()
+        return None if has == partitions else f"the state has {has} partitions"
 
     def _partitions(self) -> int:
         def read() -> int | None:
