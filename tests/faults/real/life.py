@@ -115,6 +115,8 @@ class Life:
     ) -> None:
         self.cluster, self.fault, self.rate = cluster, fault, rate
         self.counting = Counting(folder)
+        checkpoints = self.counting.checkpoint
+        self.counting.checkpoint = checkpoints / self.counting.place.name  # the query's name
         self.stream = StructuredStream(
             name=name,
             program=str(PROGRAM),
@@ -122,7 +124,7 @@ class Life:
             batch_interval="1s",
             executor_memory="512m",
             driver_memory="512m",
-            checkpoint_location=str(self.counting.checkpoint),
+            checkpoint_location=str(checkpoints),
             autoscale=RatioPolicy(interval=10, max_executors=3),
             recovery=RESTARTED_AT_ONCE,
             state=State(key_groups=GROUPS, partitions=4),
@@ -378,16 +380,17 @@ class Life:
         return None
 
     def _not_divided_into(self, partitions: int) -> str | None:
-        has = self._partitions()
-        return None if has == partitions else f"the state has {has} partitions"
+        """How many partitions the state has, unless it is so many; None, too, while it has none."""
+        if not (self.counting.checkpoint / "offsets").is_dir():
+            return None
 
-    def _partitions(self) -> int:
         def read() -> int | None:
-            with suppress(FileNotFoundError):  # its query deletes and renames all the time
+            with suppress(FileNotFoundError, ValueError):  # its query deletes and renames files
                 return self.counting.partitions()
             return None
 
-        return wait_for("a look at the whole checkpoint", read) or 0
+        has = wait_for("a look at the whole checkpoint", read)
+        return None if has == partitions else f"the state has {has} partitions"
 
     def _rests(self) -> bool:
         if self.seen is None or any(run.over is None for run in self.runs):
