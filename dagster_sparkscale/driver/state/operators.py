@@ -32,6 +32,12 @@ def operators(folder: Folder) -> Mapping[int, Operator | None]:
     return found
 
 
+def operator_names(folder: Folder) -> Mapping[int, str]:
+    """The names of those that can be read, by their numbers."""
+    noted = operators(folder).items()
+    return {number: operator.name for number, operator in noted if operator is not None}
+
+
 def stores(folder: Folder) -> tuple[Store, ...]:
     """The stores of all stateful operators.
 

@@ -182,8 +182,7 @@ class Attempt:
         """
         plan = self.plan
         self.report.step("checking")
-        # Those of a query are the same in all its batches.
-        checked = self._check(known=tuple(sorted(earlier.stores)) if earlier else ())
+        checked = self._check()
         if checked is None:
             return None
         logs, of, key_groups = checked
@@ -261,14 +260,9 @@ class Attempt:
         slots = self.slots()
         return slots is not None and slots > partitions
 
-    def _check(
-        self, known: tuple[Store, ...] = ()
-    ) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
+    def _check(self) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
         """The logs of the query, its state stores and its key groups; None: it has the number of
         partitions already.
-
-        Args:
-            known: its state stores, where they are known.
 
         Raises:
             Refusal: the change can't be made.
@@ -293,7 +287,7 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
-        of = known or stores(self.folder)
+        of = stores(self.folder)
         if not of:
             raise Refusal("it keeps no state")
         return logs, of, key_groups

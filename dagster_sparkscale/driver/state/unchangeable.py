@@ -6,7 +6,7 @@ from dagster_sparkscale.driver.begin.fence import without_credentials
 from . import layout
 from .folder import Folder
 from .layout import QuerySettings
-from .operators import operators
+from .operators import operator_names
 
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
@@ -36,8 +36,7 @@ def why_unchangeable(folder: Folder, bound: QuerySettings) -> str | None:
 
 
 def _why_not_these(folder: Folder, bound: QuerySettings) -> str | None:
-    for number, operator in sorted(operators(folder).items()):
-        name = operator.name if operator is not None else None
+    for number, name in sorted(operator_names(folder).items()):
         if name == layout.JOIN and bound.join_format > _JOINS:
             # From one partition on, `measuring` would not tell: all keys are where they belong.
             return (

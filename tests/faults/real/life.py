@@ -14,7 +14,7 @@ what is left must come to rest, and stop. What must hold:
 
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ from tests.faults.deeds import Deed
 from tests.faults.kinds import EVERYWHERE, Fault, Mode
 from tests.faults.real.reached import Damage, Run
 from tests.faults.real.watched import RESTARTED_AT_ONCE, Record
+from tests.faults.real.working import is_driver, processes_of, working
 from tests.waiting import wait_for
 
 LIFE = ("rescale", "reconfigure", "restart", "dies", "rescale", "stop", "killed", "reconfigure")
@@ -63,7 +64,7 @@ RATES_OF_LONG = {1: 0.02, 2: 0.04}
 LONG = (None, Mode.ANSWERS_AFTER_LEASE)
 AT_REST = ("stopped", "failed", "not started")
 """Besides running."""
-CHANGING = ("launching", "kill", "clear", "swap", "make")
+CHANGING = ("launching", "kill", "clear", "swap")
 """Calls that do something, by how their names begin."""
 
 
@@ -173,7 +174,7 @@ class Life:
             for run in self.runs:
                 run.kill()
             self._followed_to_the_end()
-            processes.kill_all(self._processes, "")
+            processes.kill_all(lambda: processes_of(self.stream.name), "")
         assert not self.found, "\n".join(map(str, (*self.found, *self.deeds)))
         return seconds
 
@@ -185,10 +186,9 @@ class Life:
                 with suppress(AssertionError):
                     wait_for("the stream to run again", self._rests, 90)
             if step.what == "dies":
-                for process in self._processes():
-                    if _is_driver(process):
-                        with suppress(psutil.Error):
-                            process.kill()
+                for process in filter(is_driver, processes_of(self.stream.name)):
+                    with suppress(psutil.Error):
+                        process.kill()
                 self._touched = time.monotonic()
             elif step.what == "killed":
                 run = self._begin("restart")
@@ -282,7 +282,7 @@ class Life:
 
         def once() -> None:
             nonlocal before
-            now = self._working()
+            now = working(self.cluster, self.stream.name)
             # One that is about to be refused has taken it for a moment, too.
             if len(now) > 1 and len(before) > 1:
                 self._find(f"two drivers: {now}")
@@ -319,28 +319,6 @@ class Life:
         held = is_held(self.cluster.store(), self.stream.name, time.time())
         return "a run that was killed" if held else None
 
-    def _processes(self) -> list[psutil.Process]:
-        """All that belong to drivers of the stream."""
-        return processes.marked(f"{self.stream.name}::")
-
-    def _working(self) -> list[str]:
-        """The drivers that have taken the checkpoint, and have a process that may write it: their
-        own, or their JVM's. In words."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for process in self._processes():
-            with suppress(psutil.Error):
-                epoch = int(process.environ()[processes.MARKER].split(":")[1])
-                forked = _is_driver(process) and _is_driver(process.parent())
-                if (_is_driver(process) and not forked) or _is_jvm_of_one(process):
-                    found[epoch].add(process.pid if _is_driver(process) else 0)
-        folder = self.cluster.store().folder(self.stream.name)
-        return [
-            f"{epoch}" if not pid else f"{epoch} in process {pid}"
-            for epoch, pids in sorted(found.items())
-            if folder.submission(epoch).has_taken_its_checkpoint()
-            for pid in sorted(pids - {0} or {0})
-        ]
-
     # What must be so.
 
     def _beside(self, deed: Deed) -> list[Deed]:
@@ -356,7 +334,7 @@ class Life:
         if self._beside(deed):
             return None
         if deed.what == "stop":
-            return f"there is {left}" if (left := self._working()) else None
+            return f"there is {left}" if (left := working(self.cluster, self.stream.name)) else None
         if deed.what in ("start", "restart", "recover"):
             if deed.came.action is Action.HELD:
                 return None if deed.came.reason else "it was held, and says not why"
@@ -414,7 +392,7 @@ class Life:
             self._begin_and_wait("start")
         self._feed()
         wait_for("all lines to be counted", lambda: self.counting.right, 300)
-        assert len(self._working()) == 1, "a driver that works is not seen"
+        assert len(working(self.cluster, self.stream.name)) == 1, "a driver that works is not seen"
         causes = Counter(start.cause for start in self.cluster.history(self.stream.name))
         for deed in self.deeds:
             if deed.what in ("start", "restart") and causes[deed.name] > 1:
@@ -423,13 +401,3 @@ class Life:
             most = LAUNCHES[what] * sum(deed.what == what for deed in self.deeds)
             if causes[cause] > most:
                 self._find(f"done twice: {causes[cause]} launches by {cause}, not {most}")
-
-
-def _is_driver(process: psutil.Process | None) -> bool:
-    """Whether it is a driver's own process."""
-    line = process.cmdline() if process is not None else []
-    return line[1:3] == ["-m", "dagster_sparkscale.driver"]
-
-
-def _is_jvm_of_one(process: psutil.Process) -> bool:
-    return "org.apache.spark.deploy.SparkSubmit" in process.cmdline()

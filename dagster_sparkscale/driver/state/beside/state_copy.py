@@ -30,7 +30,7 @@ from dagster_sparkscale.driver.state import compare, layout
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, fingerprint
 from dagster_sparkscale.driver.state.journal import Begun
 from dagster_sparkscale.driver.state.logs import read_latest
-from dagster_sparkscale.driver.state.operators import operators
+from dagster_sparkscale.driver.state.operators import operator_names
 from dagster_sparkscale.driver.state.reconfigure import Attempt
 from dagster_sparkscale.driver.state.tasks import cancelled_once
 from dagster_sparkscale.driver.succession.runs import Run
@@ -76,11 +76,8 @@ class StateCopy:
         self._attempt, self._run, self._asked, self._earlier = attempt, run, asked, earlier
         self._usual = usual
         self._folder, self._plan, self._report = attempt.folder, attempt.plan, attempt.report
-        known = operators(self._folder)
-        self._operators = tuple(
-            it.name if (it := known.get(op)) is not None else _UNKNOWN
-            for op, _ in sorted(earlier.stores)
-        )
+        known = operator_names(self._folder)
+        self._operators = tuple(known.get(op, _UNKNOWN) for op, _ in sorted(earlier.stores))
         kept = str(attempt.session.conf.get(replaying.CHANGELOGS, "false"))
         # With tasks that run twice, what is different in a version and its whole may be of two of
         # them.
