@@ -85,15 +85,25 @@ class Keeper(Daemons):
             self._process.wait()
 
 
-def ended_by_signals() -> threading.Event:
-    """Set by SIGTERM and Ctrl-C, which end nothing by themselves from now on."""
+def ended_by_signals(tethered: bool = False) -> threading.Event:
+    """Set by SIGTERM and Ctrl-C, which end nothing by themselves from now on.
+
+    Args:
+        tethered: set by the end of the standard input, too.
+    """
     ended = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
+    def follow() -> None:
+        sys.stdin.read()
+        ended.set()
+
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+    if tethered:
+        threading.Thread(target=follow, daemon=True).start()
     return ended
 
 

@@ -78,14 +78,7 @@ def main() -> int:
     parser.add_argument("--tethered", action="store_true", help="end also when stdin does")
     parser.add_argument("--build", action="store_true", help="only see to the program")
     options = parser.parse_args()
-    ended = ended_by_signals()
-    if options.tethered:
-
-        def follow() -> None:
-            sys.stdin.read()
-            ended.set()
-
-        threading.Thread(target=follow, daemon=True).start()
+    ended = ended_by_signals(options.tethered)
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="kubernetes-"))).resolve()
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     try:

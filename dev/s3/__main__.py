@@ -1,17 +1,20 @@
-"""python -m dev.s3 [--port PORT]
+"""python -m dev.s3 [--port PORT] [--files FOLDER]
 
-Runs an S3 server (moto's, in memory) on the loopback interface until SIGTERM or Ctrl-C, and prints
-its URL.
+Runs an S3 server on the loopback interface until SIGTERM or Ctrl-C, and prints its URL: moto's, in
+memory, or VersityGW, which keeps the objects in a folder.
 """
 
 import argparse
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from dev.daemons import ended_by_signals
+from dev.s3.files import in_files
 
 
 def main() -> int:
@@ -25,16 +28,23 @@ def main() -> int:
     options.add_argument(
         "--slow-down", type=int, default=0, metavar="N", help="put the first N copies of files off"
     )
+    options.add_argument("--files", type=Path, metavar="FOLDER", help="VersityGW's, in files here")
     given = options.parse_args()
-    server = _server(given.port, given.slow_down)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"http://{server.host}:{server.port}", flush=True)
-    if given.tethered:
-        sys.stdin.read()
-    else:
-        ended_by_signals().wait()
-    server.shutdown()
+    if given.files and given.slow_down:
+        options.error("--slow-down is moto's: give it without --files")
+    ended, files, port = ended_by_signals(given.tethered), given.files, given.port
+    with in_files(files, port) if files else _in_memory(port, given.slow_down) as url:
+        print(url, flush=True)
+        ended.wait()
     return 0
+
+
+@contextmanager
+def _in_memory(port: int, slow_down: int) -> Iterator[str]:
+    server = _server(port, slow_down)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://{server.host}:{server.port}"
+    server.shutdown()
 
 
 def _server(port: int, slow_down: int) -> Any:

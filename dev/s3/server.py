@@ -10,6 +10,8 @@ from typing import Any
 from dev.daemons import Keeper, tail
 
 BUCKET = "streams"
+KEY = "emulator"
+"""Who may come in, and the secret."""
 _REGION = "us-east-1"
 
 
@@ -42,8 +44,8 @@ class Store:
                 "aws.credentials.provider": (
                     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
                 ),
-                "access.key": "emulator",
-                "secret.key": "emulator",
+                "access.key": KEY,
+                "secret.key": KEY,
             }.items()
         }
 
@@ -56,8 +58,8 @@ class Store:
             "s3",
             endpoint_url=self.endpoint,
             region_name=_REGION,
-            aws_access_key_id="emulator",
-            aws_secret_access_key="emulator",
+            aws_access_key_id=KEY,
+            aws_secret_access_key=KEY,
             # None for the loopback interface, whatever the environment says.
             config=Config(proxies={}, s3={"addressing_style": "path"}),
         )
