@@ -12,7 +12,7 @@ FOLDER = Path(os.environ["SPARKSCALE_BENCH_FOLDER"])
 WAY = os.environ.get("SPARKSCALE_BENCH_WAY", "in place")
 COUNT = os.environ["SPARKSCALE_BENCH_KEYS"]
 GROUPS = 16
-INTERVAL = {"in place": 1, "beside the stream": 5}
+INTERVAL = 5
 """Seconds from batch to batch: beside a stream that has nothing to spare nothing is done."""
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -25,7 +25,7 @@ def stream(
         name=name,
         program=str(PROGRAMS / program),
         arguments=arguments,
-        batch_interval=INTERVAL[WAY],
+        batch_interval=INTERVAL,
         executors=2,
         executor_memory="2g",
         driver_memory="2g",
@@ -47,7 +47,7 @@ def cluster() -> LocalCluster:
 
 
 KEYS = stream(
-    *("keys", "keys.py", str(FOLDER / "data"), COUNT, str(INTERVAL[WAY])),
+    *("keys", "keys.py", str(FOLDER / "data"), COUNT, str(INTERVAL)),
     state=State(
         key_groups=GROUPS,
         partitions=4,

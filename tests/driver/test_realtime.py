@@ -107,14 +107,23 @@ def numbers(folder: Path, log: str) -> list[str]:
     return [each.name for each in (folder / "checkpoint" / log).iterdir() if each.name.isdigit()]
 
 
+AGGREGATION = (
+    "operator 0 is an aggregation that was begun in real-time mode: Spark can't read or change its "
+    "state, in any mode"
+)
+
+
 @pytest.mark.clusters
-def test_the_state_of_a_real_time_query_is_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "reason"), [("keyed", None), ("counted", AGGREGATION)])
+def test_the_state_of_a_real_time_query_is_changed_but_not_an_aggregation_s(
+    tmp_path: Path, kind: str, reason: str | None
+) -> None:
     plan = StatePlan("down", partitions=2, key_groups=4, queries=("live",))
     settings = {**STATE, "spark.master": "local[6]", KEY_GROUPS: 4}
     for number, more in enumerate([{}, {PLAN: plan.to_json()}]):
         folder = tmp_path / f"driver-{number}"
         with local_driver(
-            folder, PROGRAM, str(tmp_path), "keyed", settings={**settings, **more}
+            folder, PROGRAM, str(tmp_path), kind, settings={**settings, **more}
         ) as driver:
             seen = driver.wait(lambda s: s.batches and s.batches[-1].records, "a batch with rows")
             driver.stop()
@@ -122,6 +131,6 @@ def test_the_state_of_a_real_time_query_is_changed(tmp_path: Path) -> None:
             (query,) = stop_report(driver).queries
             assert query.drained
     (change,) = seen.reconfigurations or ()
-    assert (change.outcome, change.before, change.after) == ("changed", 4, 2), change
+    assert (change.outcome, change.reason) == ("refused" if reason else "changed", reason), change
     (live,) = seen.queries
-    assert live.state is not None and live.state.partitions == 2
+    assert live.state is not None and live.state.partitions == (4 if reason else 2)

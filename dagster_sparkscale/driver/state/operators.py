@@ -1,6 +1,7 @@
 """The stateful operators of a query and their stores, as Spark has noted them in its checkpoint."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,10 +26,7 @@ def operators(folder: Folder) -> Mapping[int, Operator | None]:
     """The stateful operators by their numbers; None: what is noted of it can't be read."""
     found = {}
     for number in filter(str.isdecimal, folder.names(layout.STATE)):
-        place = f"{layout.STATE}/{number}/_metadata"
-        last = layout.latest(folder.names(f"{place}/v2"))
-        file = f"{place}/metadata" if last is None else f"{place}/v2/{last}"
-        found[int(number)] = _operator(folder.read(file))
+        found[int(number)] = _latest(folder, f"{layout.STATE}/{number}/_metadata")
     return found
 
 
@@ -52,11 +50,24 @@ def stores(folder: Folder) -> tuple[Store, ...]:
     return tuple(found)
 
 
-def _operator(metadata: bytes | None) -> Operator | None:
+def _latest(folder: Folder, place: str) -> Operator | None:
+    """What is noted in `place`, of the version that Spark takes (`OperatorStateMetadataReader`)."""
+    versions = {name for name in folder.names(place) if re.fullmatch(r"v\d+", name)}
+    if not versions:
+        return _operator(folder.read(f"{place}/metadata"), b"v1")
+    last = layout.latest(folder.names(f"{place}/v2"))
+    if versions != {"v2"} or last is None:
+        return None
+    return _operator(folder.read(f"{place}/v2/{last}"), b"v2")
+
+
+def _operator(metadata: bytes | None, version: bytes) -> Operator | None:
     """What `OperatorStateMetadataUtils` has written: a version and a line of JSON."""
+    written, _, text = (metadata or b"").partition(b"\n")
     try:
-        noted = json.loads((metadata or b"").partition(b"\n")[2])
+        noted = json.loads(text)
         kept = tuple(str(store["storeName"]) for store in noted["stateStoreInfo"])
-        return Operator(str(noted["operatorInfo"]["operatorName"]), kept)
+        operator = Operator(str(noted["operatorInfo"]["operatorName"]), kept)
     except (ValueError, KeyError, TypeError):
         return None
+    return operator if kept and written == version else None

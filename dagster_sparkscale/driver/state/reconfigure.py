@@ -101,8 +101,7 @@ class Attempt:
                 f"{layout.RETAINED} = {kept}: stores of the run that ends may delete what a change "
                 f"begins from; must be at least {RETAINED_LEAST}"
             )
-        if logs.committed is None:
-            raise NotNow("no batch of it is done yet")
+        assert logs.committed is not None
         try:
             return self._measure_unless_stopped(of, logs.committed, logs, key_groups)
         except Refusal:
@@ -287,6 +286,8 @@ class Attempt:
             return None
         if why := why_unchangeable(self.folder, logs.bound):
             raise Refusal(why)
+        if logs.committed is None:
+            raise NotNow("no batch of it is done yet")
         of = stores(self.folder)
         if not of:
             raise Refusal("it keeps no state")

@@ -11,6 +11,7 @@ from .operators import operator_names
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
 _AGGREGATION, _LIMIT = "stateStoreSave", "globalLimit"
+_REAL_TIME_AGGREGATION = "StatefulStreamlineAggregate"
 """Operators, as Spark calls them."""
 _KEY = b'{"type":"struct","fields":['
 """How the key begins in a file with the schema of a state, which has it first."""
@@ -47,6 +48,11 @@ def _why_not_these(folder: Folder, bound: QuerySettings) -> str | None:
             return (
                 f"operator {number} is a limit() of the stream: it keeps one count of all rows, "
                 "which has no keys, and Spark can't change it, nor any other of its query"
+            )
+        if name == _REAL_TIME_AGGREGATION:
+            return (
+                f"operator {number} is an aggregation that was begun in real-time mode: Spark "
+                "can't read or change its state, in any mode"
             )
         if name == _AGGREGATION and _is_keyless(folder, number):
             return keyless(number)

@@ -14,10 +14,6 @@ from dagster_sparkscale.driver.spark.looks import first_line
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
-_PARTS = ("_sc", "_jsc", "_jvm", "_profiler_collector")
-"""The attributes of PySpark's session, besides the session of the JVM."""
-
-
 def uncounted(session: Any) -> Any:
     """A session with the settings of `session`, but for this one; `session` itself where there can
     be none. Queries go on in their own."""
@@ -28,7 +24,8 @@ def uncounted(session: Any) -> Any:
         clone.conf().set(COUNTED, "false")
         # Not by its constructor, which has frames of all RDDs made by the newest session.
         made = object.__new__(SparkSession)
-        made.__dict__.update({part: getattr(session, part) for part in _PARTS})
+        private = {name: part for name, part in vars(session).items() if name.startswith("_")}
+        made.__dict__.update(private)  # what else is kept there hangs on the JVM's session
         made._jsparkSession = clone
     except Exception as error:
         say(f"rows of state are counted while it is rewritten: {first_line(error)}")

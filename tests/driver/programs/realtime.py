@@ -1,7 +1,7 @@
 """One query in real-time mode, over a source of two partitions that gets a row every 0.2 s.
 
-With `keyed` it shuffles by key and keeps state; other arguments are `name=value`, options of the
-writer, but for `trigger`.
+With `keyed` and `counted` it shuffles by key and keeps state; other arguments are `name=value`,
+options of the writer, but for `trigger`.
 """
 
 import sys
@@ -28,9 +28,12 @@ def feed() -> None:
 threading.Thread(target=feed, daemon=True).start()
 rows = DataFrame(source.toDF(), spark)
 trigger = options.pop("trigger", "5 seconds")
+if kind == "keyed":
+    rows = rows.dropDuplicates(["value"])
+elif kind == "counted":
+    rows = rows.groupBy("value").count()
 query = (
-    (rows.dropDuplicates(["value"]) if kind == "keyed" else rows)
-    .writeStream.queryName("live")
+    rows.writeStream.queryName("live")
     .format("console")
     .outputMode("update")
     .options(**options)

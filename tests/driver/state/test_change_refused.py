@@ -90,6 +90,12 @@ def test_where_the_query_keeps_no_state(disk):
     assert refused(disk, Spark(disk, stores=())) == ("it keeps no state", True)
 
 
+def test_where_it_has_not_come_to_keep_any_yet_for_now(tmp_path):
+    disk = Disk(tmp_path)
+    put(tmp_path, "offsets/0", entry(4))
+    assert refused(disk, Spark(disk, stores=())) == ("no batch of it is done yet", False)
+
+
 @pytest.mark.parametrize(
     ("operator", "of", "why"),
     [
@@ -97,25 +103,27 @@ def test_where_the_query_keeps_no_state(disk):
         (layout.JOIN, 3, None),
         ("stateStoreSave", 4, None),
         ("globalLimit", 1, "operator 1 is a limit() of the stream: it keeps one count of all rows"),
+        ("StatefulStreamlineAggregate", 1, "operator 1 is an aggregation that was begun in real"),
     ],
 )
 @pytest.mark.parametrize("file", ["metadata", "v2/10"])
 def test_where_the_keys_of_an_operator_can_t_be_told(disk, tmp_path, operator, of, why, file):
     noted = entry(4).replace('"conf":{', f'"conf":{{"{layout.JOIN_FORMAT}":"{of}",')
     put(tmp_path, "offsets/2", noted)
-    put(tmp_path, "state/1/_metadata/v2/9", named("dedupe"))
-    put(tmp_path, f"state/1/_metadata/{file}", named(operator))
     if file == "metadata":
-        (tmp_path / "state/1/_metadata/v2/9").unlink()
+        put(tmp_path, "state/1/_metadata/metadata", named(operator))
+    else:
+        put(tmp_path, "state/1/_metadata/v2/9", named("dedupe", "v2"))
+        put(tmp_path, f"state/1/_metadata/{file}", named(operator, "v2"))
     came = changed(disk)
     assert (came.change.outcome, came.counts) == ("refused" if why else "changed", True)
     assert (came.change.reason or "").startswith(why or "")
 
 
-def named(operator: str) -> str:
+def named(operator: str, version: str = "v1") -> str:
     """What Spark notes of an operator."""
     info = f'"operatorInfo":{{"operatorId":1,"operatorName":"{operator}"}}'
-    return f'v1\n{{{info},"stateStoreInfo":[{{"storeName":"default"}}]}}'
+    return f'{version}\n{{{info},"stateStoreInfo":[{{"storeName":"default"}}]}}'
 
 
 @pytest.mark.parametrize("key", ["", '{"name":"word","type":"string","nullable":true}'])

@@ -8,9 +8,22 @@ import pytest
 from dagster_sparkscale.driver.state.uncounted import uncounted
 
 
+@pytest.fixture
+def clone() -> Any:
+    made = SimpleNamespace(conf=lambda: SimpleNamespace(set=lambda _name, _value: None))
+    return SimpleNamespace(cloneSession=lambda: made, made=made)
+
+
 def test_where_no_session_can_be_made_it_is_the_querys_own(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     query: Any = SimpleNamespace(_sc=None, _jsparkSession=SimpleNamespace())
     assert uncounted(query) is query
     assert "rows of state are counted while it is rewritten" in "".join(capfd.readouterr())
+
+
+def test_whatever_a_later_session_keeps_for_itself_is_in_it(clone: Any) -> None:
+    query: Any = SimpleNamespace(_jsparkSession=clone, _later="something", conf="the query's")
+    made: Any = uncounted(query)
+    assert (made._later, made._jsparkSession) == ("something", clone.made)
+    assert "conf" not in vars(made)

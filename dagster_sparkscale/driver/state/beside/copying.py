@@ -17,7 +17,7 @@ from dagster_sparkscale.driver.state import layout
 from . import names
 from .storage import GivenUp, NotNeeded, Storage
 
-_WRITTEN_SECONDS, _TURN_SECONDS = 10.0, 0.2
+_WRITTEN_SECONDS, _TURN_SECONDS = 3.0, 0.2
 """Seconds for which a snapshot is waited for that is not there yet, and between two looks."""
 
 
@@ -84,7 +84,7 @@ def make(
                 storage.write(f"{place}/{log}/{number}", storage.read(f"{log}/{number}"))
     follow_sources(storage, place, given_up)
     state = _Files(storage.sizes(layout.STATE), layout.STATE)
-    described = [n for n in state.sizes if _is_description(n) and not _is_draft(n)]
+    described = [n for n in state.sizes if _describes(n, batch) and not _is_draft(n)]
     storage.copy([(name, f"{place}/{name}") for name in described], given_up)
     made_of = [file for folder in stores for file in _made_of(state, folder, batch + 1)]
     snapshots = [name for name in made_of if name.endswith(".zip")]
@@ -110,9 +110,13 @@ def _is_draft(name: str) -> bool:
     return name.rpartition("/")[2].startswith(".")
 
 
-def _is_description(name: str) -> bool:
-    """Whether a file describes the state: schemas and operators."""
-    return any(each.startswith("_") for each in name.split("/")[1:-1])
+def _describes(name: str, batch: int) -> bool:
+    """Whether a file describes the state as of a batch: schemas and operators. One of a later batch
+    would stay there when the copy is rewritten as that one."""
+    folder, _, file = name.rpartition("/")
+    if folder.endswith("/_metadata/v2") and file.isdecimal() and int(file) > batch:
+        return False
+    return any(each.startswith("_") for each in folder.split("/")[1:])
 
 
 def _made_of(state: _Files, folder: str, version: int) -> list[str]:
@@ -143,6 +147,27 @@ class Made:
     version: int
     """The version of its state."""
 
+    @property
+    def root(self) -> str:
+        """The folder of its state."""
+        return f"{self.place}/{layout.STATE}"
+
+    def snapshot(self, folder: str) -> str:
+        """What a partition of a store is to be there as, to be taken over."""
+        return f"{self.root}/{folder}/{self.version}.zip"
+
+
+def is_whole(storage: Storage, made: Made, stores: Iterable[str]) -> bool:
+    """Whether there are all snapshots of what a copy has come to. They are waited for: where an
+    executor's maintenance comes just as a replay ends, it is that which writes one, and the task
+    ends before."""
+    late, snapshots = time.monotonic() + _WRITTEN_SECONDS, {made.snapshot(each) for each in stores}
+    while not snapshots <= storage.sizes(made.root).keys():
+        if time.monotonic() >= late:
+            return False
+        time.sleep(_TURN_SECONDS)
+    return True
+
 
 def take_over(
     storage: Storage,
@@ -162,12 +187,12 @@ def take_over(
     Raises:
         Exception: it can't be taken over; some of it may have been.
     """
-    root = f"{made.place}/{layout.STATE}"
     snapshots = {
-        f"{root}/{folder}/{made.version}.zip": f"{layout.STATE}/{folder}/{batch + 1}.zip"
-        for folder in stores
+        made.snapshot(folder): f"{layout.STATE}/{folder}/{batch + 1}.zip" for folder in stores
     }
-    state = _with_all(storage, root, snapshots)
+    state = _Files(storage.sizes(made.root), made.root)
+    if missing := [name for name in snapshots if name not in state.sizes]:
+        raise CannotCopy(f"{missing[0]} is not there: the version is no snapshot")
     data = {
         name: f"{layout.STATE}{name.removeprefix(state.root)}"
         for name in _data_files(storage, snapshots, given_up)
@@ -191,21 +216,6 @@ def _put(storage: Storage, name: str, entry: str, given_up: GivenUp) -> None:
     if (why := given_up()) is not None:
         storage.take_back(name, entry.encode())
         raise NotNeeded(why)
-
-
-def _with_all(storage: Storage, root: str, snapshots: Iterable[str]) -> _Files:
-    """The files of the state in `root`, once these snapshots are there: where an executor's
-    maintenance comes just as a replay ends, it is that which writes one, and the task ends before.
-    """
-    late = time.monotonic() + _WRITTEN_SECONDS
-    while True:
-        state = _Files(storage.sizes(root), root)
-        missing = [name for name in snapshots if name not in state.sizes]
-        if not missing:
-            return state
-        if time.monotonic() >= late:
-            raise CannotCopy(f"{missing[0]} is not there: the version is no snapshot")
-        time.sleep(_TURN_SECONDS)
 
 
 def _described(storage: Storage, state: _Files, made: Made, batch: int) -> Mapping[str, str]:

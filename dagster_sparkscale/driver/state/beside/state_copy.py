@@ -44,6 +44,7 @@ _SPECULATION = "spark.speculation"
 _UNKNOWN = "one that its checkpoint does not name"
 _ENOUGH = 3
 """Replays after which a batch that is left may be: each takes as long as another one comes."""
+_SNAPSHOT_TRIES = 3
 _LAST_SECONDS = 30.0
 """Seconds that the last batches have at least, while the query stands still."""
 _SLOWER = 4.0
@@ -163,6 +164,7 @@ class StateCopy:
         try:
             while self._done < noted.batch:
                 self._replay(noted.batch, too_late)
+            self._have_snapshots(noted, too_late)
             self._report.step("comparing changes")
             self._proved = self._same_changes(noted.batch)
             self._report.step("moving in")
@@ -173,7 +175,7 @@ class StateCopy:
                 self._see_to_room(1)
             copying.take_over(
                 self._storage,
-                copying.Made(self._place, self._earlier.batch + 1, self._last + 1),
+                self._made,
                 noted.batch + 1,
                 self._folders(noted.after),
                 (self._entry(noted.batch), self._read(f"{layout.COMMITS}/{noted.batch}")),
@@ -182,6 +184,22 @@ class StateCopy:
         except Exception as error:
             return first_line(error)
         return None
+
+    @property
+    def _made(self) -> copying.Made:
+        return copying.Made(self._place, self._earlier.batch + 1, self._last + 1)
+
+    def _have_snapshots(self, noted: Begun, give_up: Callable[[], str | None]) -> None:
+        """Run the query's last batch once more, from where it has ended, so with no row, as long as
+        a partition of the copy has no snapshot of it.
+
+        A task may lose its store to another one that has just been told which stores to unload, and
+        commits one that nobody unloads, and so writes whole (SPARK-56476).
+        """
+        stores, tries = self._folders(noted.after), _SNAPSHOT_TRIES
+        while not copying.is_whole(self._storage, self._made, stores) and tries > 0:
+            self._replay(noted.batch, give_up)
+            tries -= 1
 
     def _while_moved_in(self, noted: Begun) -> GivenUp:
         """Asked while files are copied into the checkpoint: the query stands still, and this driver
@@ -211,9 +229,9 @@ class StateCopy:
         `batch`; False also where that can't be told."""
         assert self._compared is not None
         done, last, _ = self._compared
-        if batch == done:
+        if (batch, self._last) == (done, last):
             return True
-        if not self._tells_changes:
+        if batch == done or not self._tells_changes:
             return False
         session = self._attempt.offline
         both = (

@@ -171,6 +171,14 @@ def test_copying_from_another_file_system_is_given_up_where_nobody_needs_it(root
         copied(Elsewhere(Disk(root)), lambda: "its query has ended")
 
 
+def test_what_describes_a_later_batch_is_not_copied(storage, root):
+    """Spark writes it as it plans the batch, and would leave it when it rewrites the copy."""
+    for batch in (BATCH, BATCH + 1):
+        put(root, f"state/0/_metadata/v2/{batch}", "v2")
+    there = root / copied(storage) / "state/0/_metadata/v2"
+    assert (there / str(BATCH)).exists() and not (there / str(BATCH + 1)).exists()
+
+
 def test_sources_are_followed(storage, root, place):
     put(root, "sources/0/1", "v1 later")
     copying.follow_sources(storage, str(place.relative_to(root)), never)
@@ -254,16 +262,21 @@ def test_what_can_t_be_taken_over_whole_is_undone_whole(storage, root, place, sp
     assert content(root) == before
 
 
-def test_a_snapshot_that_is_still_being_written_is_waited_for(storage, root, place, monkeypatch):
-    put(root, f"commits/{BATCH + 1}", "v1\n{}")
+def test_a_snapshot_that_is_still_being_written_is_waited_for(storage, place, monkeypatch):
     monkeypatch.setattr(copying, "_WRITTEN_SECONDS", HANGS)
     made = caught_up(place)
     late = place / f"state/0/3/{BATCH + 3}.zip"
     written = late.read_bytes()
     late.unlink()
     monkeypatch.setattr(copying.time, "sleep", lambda _: late.write_bytes(written))
-    take_over(storage, made)
-    assert (root / f"state/0/3/{BATCH + 3}.zip").read_bytes() == written
+    assert copying.is_whole(storage, made, folders(AFTER))
+    assert late.read_bytes() == written
+
+
+def test_one_that_never_comes_is_not_waited_for_for_ever(storage, place):
+    made = caught_up(place)
+    (place / f"state/0/3/{BATCH + 3}.zip").unlink()
+    assert not copying.is_whole(storage, made, folders(AFTER))
 
 
 def test_nothing_that_is_there_is_written_over(storage, root, place):

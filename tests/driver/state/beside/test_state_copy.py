@@ -310,13 +310,51 @@ def test_what_fails_says_at_which_step(scene):
         scene.copy().prepare()
 
 
-def test_what_fails_at_the_end_is_told_and_not_raised(scene, monkeypatch):
+def test_a_version_that_was_not_written_whole_is_written_by_a_batch_without_rows(
+    scene, monkeypatch
+):
+    """SPARK-56476: a task may commit a store that nobody unloads. The next version is whole."""
+    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
+    scene.session.conf[replaying.CHANGELOGS] = "true"
+    copy = scene.copy()
+    copy.prepare()
+    scene.goes_on()
+    lost = ["5.zip", "6.zip"]
+
+    def loses_one() -> None:
+        for each in (scene.root / COPIES).rglob(f"3/{lost.pop(0)}" if lost else "none"):
+            each.unlink()
+
+    scene.on_replay = loses_one
+    assert copy.write(scene.begun()) is None
+    assert scene.replayed == [3, 3, 3]
+    assert b"copy3-7" in content(scene.root)["state/0/3/SSTs/8-copy3-7.sst"]
+    assert scene.compared == [[(False, 2, 3), (True, 3, 6)]] and copy.proved is not None
+
+
+def test_where_nothing_else_was_replayed_all_is_compared_once_more(scene, monkeypatch):
+    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
+    scene.session.conf[replaying.CHANGELOGS] = "true"
+    copy = scene.copy()
+    copy.prepare()
+    next((scene.root / COPIES).rglob("3/4.zip")).unlink()
+    assert copy.write(scene.begun()) is None
+    assert (scene.replayed, scene.compared, copy.proved) == ([2], [], None)
+
+
+def test_a_store_that_is_never_written_whole_is_told_and_not_raised(scene, monkeypatch):
     monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
     copy = scene.copy()
     copy.prepare()
-    for each in (scene.root / COPIES).rglob("4.zip"):
-        each.unlink()
+
+    def loses_all() -> None:
+        for each in (scene.root / COPIES).rglob("3/*.zip"):
+            each.unlink()
+
+    loses_all()
+    scene.on_replay = loses_all
     assert "is no snapshot" in (copy.write(scene.begun()) or "")
+    assert len(scene.replayed) == 3
 
 
 def test_what_another_driver_has_closed_while_the_last_batch_was_replayed_is_not_moved_in(scene):
