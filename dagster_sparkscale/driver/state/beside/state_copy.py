@@ -22,7 +22,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
@@ -35,9 +34,9 @@ from dagster_sparkscale.driver.state.reconfigure import Attempt
 from dagster_sparkscale.driver.state.tasks import cancelled_once
 from dagster_sparkscale.driver.succession.runs import Run
 
-from . import changes, copying, entries, limits, names, replaying
+from . import changes, copying, limits, names, replaying
+from .copied_batches import CopiedBatches
 from .limits import Limits
-from .replaying import NotReplayed, Replays
 from .storage import GivenUp, storage
 
 _SPECULATION = "spark.speculation"
@@ -87,23 +86,23 @@ class StateCopy:
             self._operators
         )
         """Whether it is known of each batch what it changes."""
-        self._done, self._last = earlier.batch, earlier.batch + 1
-        """The last batch of the query that the copy has, and the last one of the copy's own."""
         self._storage = storage(self._folder)
-        self._place = copying.place_of("copy")
+        self._batches = CopiedBatches(
+            *(self._folder, self._storage, run, self._operators),
+            made_of=earlier.batch,
+            partitions=self._plan.partitions,
+            changelogs=self._tells_changes,
+        )
         self._size = 0
         """Bytes of the query's state as it was when it was copied."""
-        self._replays: Replays | None = None
         self.latest = earlier
         """The query's state as of the last batch for which it was read."""
         self._compared: tuple[int, int, Fingerprint] | None = None
-        """The last batches, as `_done` and `_last`, for which copy and query were compared whole
+        """The last batches, of the query and of the copy's own, for which both were compared whole
         and were the same, and the state of the copy then."""
         self._proved = False
         self._began = time.monotonic()
         """When its making began."""
-        self._slowest = 0.0
-        """Seconds that the slowest replay took."""
         self._copying = 0.0
         """Seconds that it took to copy the checkpoint."""
 
@@ -138,7 +137,7 @@ class StateCopy:
                 self._rewrite()
                 self._compare(self._earlier)
             self._catch_up()
-            if self._done > self._earlier.batch:
+            if self._batches.done > self._earlier.batch:
                 # What comes to something else when it is run again is found while the query runs.
                 with self._in_the_background():
                     self.latest = self._of_query()
@@ -154,7 +153,7 @@ class StateCopy:
         """Have the state of the query's last batch in the checkpoint, in the new partitions; why it
         is not, in words; None: it is."""
         self._report.step("replaying")
-        most = max(_LAST_SECONDS, _SLOWER * self._slowest)
+        most = max(_LAST_SECONDS, _SLOWER * self._batches.slowest)
         deadline = time.monotonic() + most
 
         def too_late() -> str | None:
@@ -162,7 +161,7 @@ class StateCopy:
             return f"its last batches have not been replayed in {most:.0f} s" if late else None
 
         try:
-            while self._done < noted.batch:
+            while self._batches.done < noted.batch:
                 self._replay(noted.batch, too_late)
             self._have_snapshots(noted, too_late)
             self._report.step("comparing changes")
@@ -175,19 +174,15 @@ class StateCopy:
                 self._see_to_room(1)
             copying.take_over(
                 self._storage,
-                self._made,
+                self._batches.made,
                 noted.batch + 1,
                 self._folders(noted.after),
-                (self._entry(noted.batch), self._read(f"{layout.COMMITS}/{noted.batch}")),
+                (self._batches.entry(noted.batch), self._batches.commit(noted.batch)),
                 self._while_moved_in(noted),
             )
         except Exception as error:
             return first_line(error)
         return None
-
-    @property
-    def _made(self) -> copying.Made:
-        return copying.Made(self._place, self._earlier.batch + 1, self._last + 1)
 
     def _have_snapshots(self, noted: Begun, give_up: Callable[[], str | None]) -> None:
         """Run the query's last batch once more, from where it has ended, so with no row, as long as
@@ -197,7 +192,7 @@ class StateCopy:
         commits one that nobody unloads, and so writes whole (SPARK-56476).
         """
         stores, tries = self._folders(noted.after), _SNAPSHOT_TRIES
-        while not copying.is_whole(self._storage, self._made, stores) and tries > 0:
+        while not copying.is_whole(self._storage, self._batches.made, stores) and tries > 0:
             self._replay(noted.batch, give_up)
             tries -= 1
 
@@ -229,20 +224,20 @@ class StateCopy:
         `batch`; False also where that can't be told."""
         assert self._compared is not None
         done, last, _ = self._compared
-        if (batch, self._last) == (done, last):
+        if (batch, self._batches.last) == (done, last):
             return True
         if batch == done or not self._tells_changes:
             return False
         session = self._attempt.offline
         both = (
             changes.Batches(self._folder.path, done, batch),
-            changes.Batches(self._path, last, self._last),
+            changes.Batches(self._batches.path, last, self._batches.last),
         )
         late = time.monotonic() + _LAST_SECONDS
         try:
             with cancelled_once(
                 session,
-                f"sparkscale changes {self._path}",
+                f"sparkscale changes {self._batches.path}",
                 "changes of state are compared",
                 lambda: time.monotonic() >= late or self._attempt.stopping(),
             ):
@@ -255,7 +250,7 @@ class StateCopy:
     def drop(self) -> None:
         """Delete the copy; not another driver's, which may have begun one meanwhile."""
         try:
-            self._storage.clear(self._place)
+            self._storage.clear(self._batches.place)
             if not self._storage.sizes(layout.COPIES):
                 self._storage.clear(layout.COPIES)
         except Exception as error:  # the next start does it
@@ -273,7 +268,7 @@ class StateCopy:
         began = time.monotonic()
         try:
             copying.make(
-                *(self._storage, self._place, self._earlier.batch, folders),
+                *(self._storage, self._batches.place, self._earlier.batch, folders),
                 see_to_room=self._measured,
                 given_up=self._for_nothing,
             )
@@ -302,7 +297,7 @@ class StateCopy:
         or the driver does not wait for them."""
         return cancelled_once(
             self._attempt.session,
-            f"sparkscale {self._path}",
+            f"sparkscale {self._batches.path}",
             f"copy of state -> {self._plan.partitions}",
             lambda: self._for_nothing() is not None,
         )
@@ -312,30 +307,28 @@ class StateCopy:
         self._see_to_room()
         session, after = self._attempt.offline, self._plan.partitions
         began = time.monotonic()
-        session._streamingCheckpointManager.repartition(self._path, after, True)
+        session._streamingCheckpointManager.repartition(self._batches.path, after, True)
         if self._storage.takes_room:
             why = limits.why_no_shorter(self._moving_in, time.monotonic() - began)
             if why is not None:
                 raise NotBeside(why)
         # What is written into the checkpoint in the end is to be as Spark would write it.
-        base = self._earlier.batch
-        if not (
-            entries.same(self._entry(base), self._of_copy(layout.OFFSETS))
-            and entries.same(self._read(f"{layout.COMMITS}/{base}"), self._of_copy(layout.COMMITS))
-        ):
+        if not self._batches.is_rewritten_as_known():
             raise NotBeside("the entries of its logs are not those that are known")
 
     def _compare(self, wanted: Fingerprint) -> None:
         """Compare the copy with the query's state as of the last batch that it has."""
         self._report.step("comparing")
-        now = self._fingerprint(self._path, self._last, self._plan.partitions)
+        copy = self._batches
+        now = self._fingerprint(copy.path, copy.last, self._plan.partitions)
         if found := compare.faults(wanted, now):
             raise NotBeside(f"the copy is not the same: {'; '.join(found)}")
-        self._compared = self._done, self._last, now
+        self._compared = copy.done, copy.last, now
 
     def _of_query(self) -> Fingerprint:
         self._report.step("comparing")
-        now = self._fingerprint(self._folder.path, self._done, self._earlier.partitions)
+        done, partitions = self._batches.done, self._earlier.partitions
+        now = self._fingerprint(self._folder.path, done, partitions)
         self._report.measured(now, self._plan.key_groups)
         if faults := compare.faults_of(now):
             raise NotBeside(faults[0])
@@ -352,7 +345,7 @@ class StateCopy:
             if (why := self._given_up()) is not None:
                 raise NotBeside(why)
             batch = read_latest(self._folder, layout.COMMITS)
-            left = 0 if batch is None else batch - self._done
+            left = 0 if batch is None else batch - self._batches.done
             if left <= 0 or (left <= limits.NEAR and replays >= _ENOUGH):
                 return
             seconds = time.monotonic() - self._began
@@ -379,42 +372,5 @@ class StateCopy:
         return f"its copy has not been made in {within:.0f} s" if late else None
 
     def _replay(self, batch: int, give_up: Callable[[], str | None]) -> None:
-        """Run the next batch of the query on the copy, or all up to `batch` as one where that comes
-        to the same."""
-        if batch > self._done + 1:
-            texts = [self._read(f"{log}/{n}") for log in _LOGS for n in (self._done, batch)]
-            if not limits.takes_any_number(self._operators, entries.watermarked(texts)):
-                batch = self._done + 1
         self._see_to_room()  # a replay may write as much as there is
-        number = self._last + 1
-        entry = self._entry(batch).encode()
-        self._storage.write(f"{self._place}/{layout.OFFSETS}/{number}", entry)
-        copying.follow_sources(self._storage, self._place, give_up)
-        if self._replays is None:
-            self._replays = Replays(self._run, self._path, self._tells_changes)
-        began = time.monotonic()
-        self._replays.replay(give_up)
-        self._slowest = max(self._slowest, time.monotonic() - began)
-        self._done, self._last = batch, number
-        if not entries.same(self._of_copy(layout.COMMITS), self._read(f"{layout.COMMITS}/{batch}")):
-            raise NotReplayed(f"batch {batch} has come to another end when it was run again")
-        if self._folder.exists(f"{self._place}/{layout.OFFSETS}/{number + 1}"):
-            raise NotReplayed(f"more than batch {batch} was run again")
-
-    @property
-    def _path(self) -> str:
-        return f"{self._folder.path}/{self._place}"
-
-    def _read(self, name: str) -> str:
-        return self._storage.read(name).decode()
-
-    def _of_copy(self, log: str) -> str:
-        return self._read(f"{self._place}/{log}/{self._last}")
-
-    def _entry(self, batch: int) -> str:
-        """What the offset log has of a batch, with the new number of partitions."""
-        read = self._read(f"{layout.OFFSETS}/{batch}")
-        return entries.with_partitions(read, self._plan.partitions)
-
-
-_LOGS: tuple[Any, ...] = (layout.OFFSETS, layout.COMMITS)
+        self._batches.replay(batch, give_up)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import replaying, state_copy
+from dagster_sparkscale.driver.state.beside import copied_batches, replaying, state_copy
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
 from dagster_sparkscale.driver.state.beside.state_copy import StateCopy
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
@@ -65,7 +65,7 @@ class Scene:
             sparkContext=Context(), _streamingCheckpointManager=self, conf={}
         )
         monkeypatch.setattr(state_copy, "fingerprint", self._fingerprint)
-        monkeypatch.setattr(state_copy, "Replays", lambda _run, place, _: Replays(self, place))
+        monkeypatch.setattr(copied_batches, "Replays", lambda _run, place, _: Replays(self, place))
         self.changed: Callable[[str], int] = lambda path: 7
         """What the change feed of the state in `path` comes to."""
         self.compared: list[list[tuple[bool, int, int]]] = []

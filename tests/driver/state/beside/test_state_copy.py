@@ -194,7 +194,7 @@ def test_and_a_replay_that_hangs(scene):
 
     scene.steps["copying"] = scene.goes_on
     copy = scene.copy(Limits(0, False, within=0.5001))
-    copy._replays = SimpleNamespace(replay=hangs)
+    copy._batches._replays = SimpleNamespace(replay=hangs)
     with pytest.raises(NotBeside, match=r"^its copy has not been made in 1 s$"):
         copy.prepare()
 
