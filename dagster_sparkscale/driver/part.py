@@ -14,8 +14,8 @@ from .begin.options import Options
 from .executors.control import ExecutorControl
 from .operation_order import Admission
 from .request import Route
-from .spark.features import PrivateSpark
 from .spark.looks import SELDOM, Look
+from .spark.private import PrivateSpark
 from .wire import Batch
 
 

@@ -22,8 +22,8 @@ from dagster_sparkscale.driver.executors.target import (
 from dagster_sparkscale.driver.executors.victims import V1, Rule
 from dagster_sparkscale.driver.operation_order import Admission
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
-from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.spark.looks import Look
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from tests.driver.serving import options
 from tests.waiting import HANGS
 

@@ -14,6 +14,13 @@ from dagster_sparkscale.driver.batches.dstreams import DStreams
 from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverTracker
 from dagster_sparkscale.driver.spark import executions, features
+from dagster_sparkscale.driver.spark.private import (
+    PrivateSpark,
+    check_version,
+    is_absent,
+    of_streaming,
+)
+from dagster_sparkscale.driver.spark.releases import TESTED
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster
 
@@ -26,7 +33,7 @@ class Packages:
 
 
 def test_a_spark_without_dstreams_has_no_receivers(capfd: pytest.CaptureFixture[str]) -> None:
-    private = features.PrivateSpark()
+    private = PrivateSpark()
     jvm: Any = SimpleNamespace(view=SimpleNamespace(org=JavaPackage("org", Packages(), "d")))
     assert ReceiverTracker(jvm, private).look() == NO_RECEIVERS
     assert DStreams(jvm, History(), private).observe() is None
@@ -40,7 +47,7 @@ def test_each_feature_has_an_id_of_its_own() -> None:
 
 
 def test_what_fails_for_another_reason_is_not_taken_for_missing() -> None:
-    private = features.PrivateSpark()
+    private = PrivateSpark()
     for error in (TypeError("a bug of ours"), Py4JNetworkError("no JVM"), ValueError("no")):
 
         def fail(error: Exception = error) -> None:
@@ -52,7 +59,7 @@ def test_what_fails_for_another_reason_is_not_taken_for_missing() -> None:
 
 
 def test_nothing_is_tried_again_once_it_is_missing() -> None:
-    private, tried = features.PrivateSpark(), []
+    private, tried = PrivateSpark(), []
 
     def absent() -> str:
         tried.append(1)
@@ -69,7 +76,7 @@ def test_nothing_is_tried_again_once_it_is_missing() -> None:
 def test_a_release_that_was_not_tested_is_told(
     version: str, told: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert features.check_version(SimpleNamespace(version=version)) == version
+    assert check_version(SimpleNamespace(version=version)) == version
     said = "".join(capfd.readouterr())
     assert (f"Spark {version}: tested with 3.5, 4.0, 4.1, 4.3 only" in said) == told
 
@@ -77,8 +84,8 @@ def test_a_release_that_was_not_tested_is_told(
 def test_a_class_that_no_release_has_where_it_is_looked_for_is_missing() -> None:
     jvm = SimpleNamespace(org=JavaPackage("org", Packages(), "d"))
     with pytest.raises(ImportError, match="no ACTIVE") as caught:
-        features.of_streaming(jvm, "runtime", "ACTIVE$")
-    assert features.is_absent(caught.value)
+        of_streaming(jvm, "runtime", "ACTIVE$")
+    assert is_absent(caught.value)
 
 
 @pytest.mark.parametrize(("kept", "told"), [(1_700_000_000_123, 1_700_000_000_123), (0, None)])
@@ -172,4 +179,4 @@ def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_pat
 
 
 def test_the_release_that_the_tests_run_on_is_one_that_was_tested() -> None:
-    assert ".".join(pyspark.__version__.split(".")[:2]) in features.TESTED
+    assert ".".join(pyspark.__version__.split(".")[:2]) in TESTED

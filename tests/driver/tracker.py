@@ -13,7 +13,7 @@ from dagster_sparkscale.driver.receivers.mover import Mover
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverContext, Receivers
 from dagster_sparkscale.driver.receivers.watch import TrackedReceiver
 from dagster_sparkscale.driver.request import NotReady
-from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor
 
 

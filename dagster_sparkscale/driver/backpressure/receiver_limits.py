@@ -11,9 +11,10 @@ from typing import Any
 
 from dagster_sparkscale.driver.batches.dstreams import QUERY
 from dagster_sparkscale.driver.receivers.tracker import placed_receivers
-from dagster_sparkscale.driver.spark.features import RECEIVER_LIMITS, PrivateSpark
+from dagster_sparkscale.driver.spark.features import RECEIVER_LIMITS
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 
 from .limiter import Limiter
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.driver.spark.features import BATCHES, PrivateSpark
+from dagster_sparkscale.driver.spark.features import BATCHES
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import RECEIVER, REPORTS, Batch, Query
 
 from .history import LIMIT, History

@@ -16,9 +16,9 @@ from dagster_sparkscale.driver.spark.features import (
     READ_LIMITS,
     TRIGGER,
     Feature,
-    PrivateSpark,
 )
 from dagster_sparkscale.driver.spark.jvm import Lifetime
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dagster_sparkscale.driver.spark.features import of_streaming
+from dagster_sparkscale.driver.spark.private import of_streaming
 
 from .end_report import StoppedQuery
 

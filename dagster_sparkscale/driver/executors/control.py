@@ -8,8 +8,8 @@ from dagster_sparkscale.driver.begin.options import MAX_EXECUTORS, Options
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.operation_order import Admission
 from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, shown
-from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.spark.looks import ASKED_WITHIN, Look
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor, Spark
 
 from .guard import Guard

@@ -14,9 +14,9 @@ from dagster_sparkscale.driver.spark.features import (
     KILL,
     KILL_AGAIN,
     REGISTERED,
-    PrivateSpark,
 )
 from dagster_sparkscale.driver.spark.jvm import Jvm
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor
 
 from .victims import Candidate, Choice, Rule, choose

@@ -18,9 +18,10 @@ from dagster_sparkscale.driver.ending.drain import may_lose
 from dagster_sparkscale.driver.executors.guard import Going
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.request import NotReady
-from dagster_sparkscale.driver.spark.features import DETAILS, PrivateSpark
+from dagster_sparkscale.driver.spark.features import DETAILS
 from dagster_sparkscale.driver.spark.jvm import PerContext
 from dagster_sparkscale.driver.spark.looks import SELDOM, first_line
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor, Receiver, Relaunch
 
 from .evacuation import (

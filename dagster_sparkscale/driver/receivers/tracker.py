@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.driver.executors.guard import Pinned
-from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS, PrivateSpark
+from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG, Receiver, Relaunch
 
 from . import moves

@@ -6,7 +6,7 @@ Each is read by way of its `Feature` in `features.py`.
 import math
 from typing import Any
 
-from .features import is_absent
+from .private import is_absent
 
 _FILE_SOURCE = "FileStreamSource"
 """The class of each of Spark's sources for files."""

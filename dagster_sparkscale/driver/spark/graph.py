@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from .features import DSTREAMS, PrivateSpark
+from .features import DSTREAMS
 from .jvm import Jvm
+from .private import PrivateSpark
 
 # How the Scala compiler names private members of the ReceiverTracker that inner classes use too.
 MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"

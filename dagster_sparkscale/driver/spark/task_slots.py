@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .features import SLOTS, PrivateSpark
+from .features import SLOTS
+from .private import PrivateSpark
 
 
 def registered(context: Any, private: PrivateSpark) -> int | None:

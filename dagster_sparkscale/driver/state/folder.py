@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from dagster_sparkscale.driver.begin.fence import without_credentials
-from dagster_sparkscale.driver.spark.features import is_absent
 from dagster_sparkscale.driver.spark.jvm import is_missing_file
+from dagster_sparkscale.driver.spark.private import is_absent
 
 # `FileStatus.toString`. What LocatedFileStatus is made of by HDFS, S3A (`...[eTag=...]`) and ABFS
 # (`...{etag='...'} LocatedFileStatus{...`) has this in it too.

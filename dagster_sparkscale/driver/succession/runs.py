@@ -7,9 +7,10 @@ from typing import Any
 from dagster_sparkscale.driver.batches.tracked import NewQuery, StartedQuery
 from dagster_sparkscale.driver.ending.between_batches import Ending
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.spark.features import AGAIN, PrivateSpark
+from dagster_sparkscale.driver.spark.features import AGAIN
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.spark.looks import first_line
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 
 from .handles import identity
 from .writers import changes

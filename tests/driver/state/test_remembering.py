@@ -5,7 +5,7 @@ import threading
 from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.batches.queries import Queries
 from dagster_sparkscale.driver.batches.structured import StructuredStreaming
-from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.wire import QueryState
 from tests.waiting import HANGS, wait_for
 

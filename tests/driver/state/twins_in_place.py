@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.batches.tracked import StartedQuery
 from dagster_sparkscale.driver.executors.control import ExecutorControl
 from dagster_sparkscale.driver.operation_order import Admission
 from dagster_sparkscale.driver.spark import task_slots
-from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.in_place import InPlaceChanges

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from dagster_sparkscale.driver.spark.features import of_streaming
+from dagster_sparkscale.driver.spark.private import of_streaming
 from dagster_sparkscale.sources.kinesis.positions import Offset
 
 KEPT = 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.driver.executors.control import ExecutorControl
 from dagster_sparkscale.driver.operation_order import Admission
 from dagster_sparkscale.driver.request import NotReady
-from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.private import PrivateSpark
 from dagster_sparkscale.driver.state.beside.more_executors import MoreExecutors
 from tests.driver.backend import Cluster, control_of
 from tests.driver.serving import options
