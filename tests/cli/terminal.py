@@ -72,3 +72,12 @@ class Terminal:
 
 def tagged(run: dg.DagsterRun) -> tuple[str | None, str | None]:
     return run.tags.get(OPERATION_TAG), run.tags.get(STREAM_TAG)
+
+
+def lines(done: Result, mark: str) -> list[str]:
+    """The lines of that mark, without it."""
+    return [
+        line.removeprefix(mark).strip()
+        for line in done.stdout.splitlines()
+        if line.startswith(mark)
+    ]
