@@ -17,7 +17,7 @@ from dagster_sparkscale.backpressure.set_limits import (
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.rates import ENABLED
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.driver.settings import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.in_force.limits import not_as_declared
 from dagster_sparkscale.in_force.tuned import in_force
 from dagster_sparkscale.observe.status import Limit

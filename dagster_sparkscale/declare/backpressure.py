@@ -20,7 +20,7 @@ from dagster_sparkscale.declare.rates import (
     is_on,
 )
 from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
-from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, RECEIVER
+from dagster_sparkscale.driver.settings import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, RECEIVER
 from dagster_sparkscale.durations import in_units
 
 _OF_ONE_ESTIMATOR = {

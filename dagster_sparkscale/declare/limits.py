@@ -27,7 +27,7 @@ from dagster_sparkscale.declare.rates import (
     in_text,
     is_on,
 )
-from dagster_sparkscale.driver.wire import SOURCE_OPTIONS, SOURCES
+from dagster_sparkscale.driver.settings import SOURCE_OPTIONS, SOURCES
 from dagster_sparkscale.durations import in_units
 
 _SOURCE = re.compile(r"[A-Za-z0-9_-]{1,63}")

@@ -12,7 +12,7 @@ from dagster_sparkscale.declare.declaration import Declaration, Seconds
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.driver.lineage.datasets import Dataset
 from dagster_sparkscale.driver.lineage.plan import PREFIX, LineagePlan, with_version
-from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
+from dagster_sparkscale.driver.settings import LINEAGE, LINEAGE_RECORD
 from dagster_sparkscale.version import __version__
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 
 LONGEST_WAIT = 86400.0
 """Seconds that a query may wait for its slots at most."""

@@ -14,7 +14,12 @@ from dagster_sparkscale.declare.declaration import Count, Declaration, Number, S
 from dagster_sparkscale.declare.fields import is_a
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.declare.rates import Rate
-from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION, REMOVAL, WRITE_AHEAD_LOG
+from dagster_sparkscale.driver.settings import (
+    RECEIVERS,
+    RECEIVERS_GENERATION,
+    REMOVAL,
+    WRITE_AHEAD_LOG,
+)
 
 _REMOVAL = "receiver_policy.removal"
 

@@ -13,9 +13,9 @@ from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, 
 from dagster_sparkscale.declare.key_groups import MOST_KEY_GROUPS, KeyGroups
 from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.declare.waves import ROWS_PER_PARTITION
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAIN_HASH, PLAN
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.beside import limits
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 LONGEST_RECONFIGURATION = 86400.0
 """Seconds; a run that waits for longer has been forgotten by whoever started it."""

@@ -18,7 +18,7 @@ import logging
 import os
 from typing import Any
 
-from .wire import RATES_FILE
+from .settings import RATES_FILE
 
 EVERY = "*"
 """What stands for a source that the file does not name."""

@@ -24,7 +24,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import BadEstimatorPlan, plan_of
 from dagster_sparkscale.driver.live_limits import EVERY
-from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.driver.settings import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.in_force import receiver_counts, slots
 from dagster_sparkscale.in_force.steering import Steering, bounded

@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.records.store import Record, UntoldEnd
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.lineage.events import ABORT, COMPLETE, FAIL
 from dagster_sparkscale.driver.lineage.plan import PREFIX
-from dagster_sparkscale.driver.wire import LINEAGE_RECORD
+from dagster_sparkscale.driver.settings import LINEAGE_RECORD
 
 MOST = 10
 """Untold ends that a record remembers."""

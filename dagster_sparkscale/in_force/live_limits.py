@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from dagster_sparkscale.clusters.agents.change import Change
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.driver.backpressure.rates import check
-from dagster_sparkscale.driver.wire import RATES
+from dagster_sparkscale.driver.settings import RATES
 from dagster_sparkscale.observe.status import Status
 
 Rates = dict[str, dict[str, float]]

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.driver.wire import RECEIVER, RECEIVERS, RECEIVERS_GENERATION
+from dagster_sparkscale.driver.settings import RECEIVER, RECEIVERS, RECEIVERS_GENERATION
 
 
 def count_of(stream: Stream) -> ReceiverCount | None:

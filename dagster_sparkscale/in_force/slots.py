@@ -12,7 +12,7 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.realtime import RealTime, executors_for, why
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.observe.end_report import Slots
 from dagster_sparkscale.observe.evaluate import REAL_TIME
 from dagster_sparkscale.observe.status import Query

@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.backpressure.plan import BadEstimatorPlan, plan_of
-from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.driver.settings import BACKPRESSURE, SOURCE_OPTIONS
 
 _RATES = (BACKPRESSURE, *StreamingLimits.spark_settings.values())
 

@@ -22,8 +22,8 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.settings import PLAN
 from dagster_sparkscale.driver.state.plans import StatePlan
-from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy

@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.driver.settings import BACKPRESSURE
 from dagster_sparkscale.in_force.limits import INITIAL_RATE, MAX_RATE, MIN_RATE, RECEIVER_INITIAL
 from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.observe.status import Limit, Query

@@ -3,7 +3,7 @@
 import pytest
 
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
-from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.driver.settings import BACKPRESSURE
 from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.retuning import (
     deployment,

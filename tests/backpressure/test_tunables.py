@@ -8,7 +8,7 @@ from dagster_sparkscale.backpressure.tunables import option, with_values
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.driver.settings import BACKPRESSURE
 from dagster_sparkscale.in_force.limits import values_of as values
 from dagster_sparkscale.in_force.tuned import declared_limits
 from tests.fakes import dstream, structured

@@ -8,7 +8,7 @@ from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.declare.drift import declared, drift
 from dagster_sparkscale.declare.lineage import Lineage
 from dagster_sparkscale.driver.lineage.plan import plan_of
-from dagster_sparkscale.driver.wire import LINEAGE
+from dagster_sparkscale.driver.settings import LINEAGE
 from dagster_sparkscale.version import __version__
 from tests.declare.refusing import refusal
 from tests.fakes import dstream, structured

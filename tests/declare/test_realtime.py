@@ -10,7 +10,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.drift import declared, drift, executors_at_start
 from dagster_sparkscale.declare.realtime import RealTime, executors_for
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 from tests.declare.refusing import refusal
 from tests.fakes import structured
 

@@ -14,7 +14,7 @@ from dagster_sparkscale.declare.receivers import (
     fitting_executors,
 )
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
+from dagster_sparkscale.driver.settings import WRITE_AHEAD_LOG
 from tests.declare.refusing import refusal
 from tests.fakes import dstream, structured
 

@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.server import Server
-from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.driver.settings import RATES_FILE
 from tests.driver.running import Cluster
 from tests.driver.serving import agent_of, client_of, options, serving
 

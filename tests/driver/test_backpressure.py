@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
-from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES
+from dagster_sparkscale.driver.settings import BACKPRESSURE, RATES
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.flood import Flood

@@ -14,7 +14,7 @@ from dagster_sparkscale.driver.executors.target import (
 from dagster_sparkscale.driver.executors.victims import V1, Rule
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
 from dagster_sparkscale.driver.request import NotReady
-from dagster_sparkscale.driver.wire import REMOVAL
+from dagster_sparkscale.driver.settings import REMOVAL
 from tests.driver.backend import Cluster
 from tests.waiting import HANGS
 

@@ -13,8 +13,9 @@ from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.live_limits import live_limits
 from dagster_sparkscale.driver.part import Core
+from dagster_sparkscale.driver.settings import BACKPRESSURE, RATES, RATES_FILE
 from dagster_sparkscale.driver.spark.looks import Reading
-from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, RATES_FILE, Batch, Executor, Spark
+from dagster_sparkscale.driver.wire import Batch, Executor, Spark
 from tests.driver.serving import options
 
 RECORDS = "maxRecordsPerTrigger"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.driver.settings import RATES_FILE
 from tests.releases import has
 
 PROGRAM = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.backpressure.rates import MAX_SOURCES, Rates
-from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.driver.settings import RATES_FILE
 from tests.driver.limiting import RATE, RECORDS, written
 
 

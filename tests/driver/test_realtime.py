@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAN, REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.driver.state.plans import StatePlan
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.observe.end_report import Slots
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, end_report, local_driver, stop_report

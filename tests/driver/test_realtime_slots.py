@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.ending.end_report import EndReport, Slots
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.realtime import slots
 from dagster_sparkscale.driver.realtime.part import RealTimePart
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 from tests.driver.serving import options
 
 NUMBERS = st.integers(0, 999_999_999)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale import ClusterManager, DStream, RatioPolicy, ReceiverCount, ReceiverPolicy
-from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
+from dagster_sparkscale.driver.settings import WRITE_AHEAD_LOG
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from tests.driver.acking import Source, jar_of_the_receiver

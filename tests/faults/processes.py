@@ -14,8 +14,8 @@ from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.driver.begin.fence import FIRST_LOOKS, LOOK_EVERY, Mark, why_not
 from dagster_sparkscale.driver.ending.end_report import Stopped
 from dagster_sparkscale.driver.operation_order import OperationOrder
+from dagster_sparkscale.driver.settings import PLAN
 from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
-from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.observe.status import Reconfiguration
 from tests.fakes import QUERY, batch
 from tests.faults.simulation import Simulation

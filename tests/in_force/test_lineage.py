@@ -7,7 +7,7 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.store import Record, UntoldEnd
 from dagster_sparkscale.declare.lineage import Lineage
-from dagster_sparkscale.driver.wire import LINEAGE_RECORD
+from dagster_sparkscale.driver.settings import LINEAGE_RECORD
 from dagster_sparkscale.in_force.lineage import MOST, at_start, settings_of, untold_end
 from dagster_sparkscale.observe.end_report import LineageEnd
 from tests.fakes import driver, structured

@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.driver.backpressure.rates import BadRates, rates_of
-from dagster_sparkscale.driver.wire import RATES
+from dagster_sparkscale.driver.settings import RATES
 from dagster_sparkscale.in_force.live_limits import SetRates, at_start, checked
 from tests.fakes import structured
 from tests.in_memory.cluster import World

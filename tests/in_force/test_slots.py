@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.steering import Steered
 from dagster_sparkscale.clusters.records.store import Record, SlotsNeeded
 from dagster_sparkscale.declare.realtime import RealTime
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 from dagster_sparkscale.in_force import slots
 from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.in_force.steering import combined

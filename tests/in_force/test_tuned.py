@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.driver.settings import BACKPRESSURE
 from dagster_sparkscale.in_force.tuned import (
     at_start,
     declared_limits,

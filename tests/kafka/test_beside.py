@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.driver.settings import KEY_GROUPS
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
-from dagster_sparkscale.driver.wire import KEY_GROUPS, Reconfiguration
+from dagster_sparkscale.driver.wire import Reconfiguration
 from dev.kafka import client
 from dev.kafka.broker import Kept
 from dev.kafka.connector import connector

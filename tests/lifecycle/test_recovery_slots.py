@@ -5,7 +5,7 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.policies import RecoveryPolicy
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS
 from dagster_sparkscale.lifecycle.jobs import describe
 from dagster_sparkscale.lifecycle.reconcile import Action
 from dagster_sparkscale.lifecycle.recovery import recover

@@ -6,7 +6,7 @@ from typing import Any
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
+from dagster_sparkscale.driver.settings import WRITE_AHEAD_LOG
 from dagster_sparkscale.observe.status import Executor, Receiver
 from tests.fakes import dstream
 from tests.in_memory.cluster import World

@@ -7,8 +7,8 @@ from typing import Any
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.driver.settings import PLAN
 from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
-from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration
 from tests.fakes import QUERY, structured
 from tests.in_memory.cluster import World

@@ -10,9 +10,10 @@ from dagster_sparkscale.driver.batches.reports import DoneBatch
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
 from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, shown
+from dagster_sparkscale.driver.settings import BACKPRESSURE, DECLARED_FIRST_RATE, RATES
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
 from dagster_sparkscale.driver.spark.looks import SELDOM, Look
-from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, Batch
+from dagster_sparkscale.driver.wire import Batch
 
 from .limiter import Limiter
 from .plan import BadEstimatorPlan, plan_of

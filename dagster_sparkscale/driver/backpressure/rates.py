@@ -21,7 +21,8 @@ from typing import Any
 from dagster_sparkscale.driver.begin.announce import announce
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.request import BadRequest, shown
-from dagster_sparkscale.driver.wire import LARGEST, RATES_FILE, RATES_PROPERTY
+from dagster_sparkscale.driver.settings import RATES_FILE, RATES_PROPERTY
+from dagster_sparkscale.driver.wire import LARGEST
 
 from .source import Given, is_receiver
 

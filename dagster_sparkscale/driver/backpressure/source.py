@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dagster_sparkscale.driver.batches.reports import DoneBatch, Input
 from dagster_sparkscale.driver.live_limits import EVERY
-from dagster_sparkscale.driver.wire import RECEIVER
+from dagster_sparkscale.driver.settings import RECEIVER
 
 from .timeline import Timeline
 

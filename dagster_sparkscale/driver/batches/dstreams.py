@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dagster_sparkscale.driver.settings import RECEIVER, REPORTS
 from dagster_sparkscale.driver.spark.features import BATCHES
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.spark.private import PrivateSpark
-from dagster_sparkscale.driver.wire import RECEIVER, REPORTS, Batch, Query
+from dagster_sparkscale.driver.wire import Batch, Query
 
 from .history import LIMIT, History
 from .queries import Completed

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dagster_sparkscale.driver.wire import SOURCE_OPTIONS, SOURCES
+from dagster_sparkscale.driver.settings import SOURCE_OPTIONS, SOURCES
 
 
 class UnknownSource(ValueError):

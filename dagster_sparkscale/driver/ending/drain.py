@@ -5,8 +5,8 @@ from typing import Any
 
 from dagster_sparkscale.driver.batches.dstreams import QUERY
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.settings import WRITE_AHEAD_LOG
 from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
-from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG
 
 from .end_report import StoppedQuery
 

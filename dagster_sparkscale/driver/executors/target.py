@@ -12,11 +12,12 @@ from typing import Any
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.request import NotReady
+from dagster_sparkscale.driver.settings import REMOVAL
 from dagster_sparkscale.driver.spark.features import DETAILS
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
 from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.spark.private import PrivateSpark, check_version
-from dagster_sparkscale.driver.wire import REMOVAL, Executor, Spark
+from dagster_sparkscale.driver.wire import Executor, Spark
 
 from .executors import Executors
 from .guard import Going, Guard

@@ -9,9 +9,9 @@ from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.ending.end_report import LineageEnd
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.part import Core, Part
+from dagster_sparkscale.driver.settings import LINEAGE, LINEAGE_RECORD
 from dagster_sparkscale.driver.spark.features import SOURCES_READ
 from dagster_sparkscale.driver.spark.plans import streaming_sources
-from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
 
 from .datasets import Dataset, read_from, written_to
 from .events import ABORT, COMPLETE, FAIL, run_id

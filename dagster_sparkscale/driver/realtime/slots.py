@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from dagster_sparkscale.driver.ending.end_report import Slots
-from dagster_sparkscale.driver.wire import REALTIME_SLOTS, REALTIME_WAIT
+from dagster_sparkscale.driver.settings import REALTIME_SLOTS, REALTIME_WAIT
 
 REFUSED = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 """Spark's name of the error (4.3): not all stages of a real-time query fit into free slots."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_sparkscale.driver.begin.stream_options import settings_of
-from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION
+from dagster_sparkscale.driver.settings import RECEIVERS, RECEIVERS_GENERATION
 
 
 class BadReceiverSetting(ValueError):

@@ -3,7 +3,7 @@
 from collections import deque
 
 from dagster_sparkscale.driver.batches.reports import DoneBatch
-from dagster_sparkscale.driver.wire import RECEIVER
+from dagster_sparkscale.driver.settings import RECEIVER
 
 WINDOW_MS = 30_000
 """What the latest batches took in that time counts, of one batch at least."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.driver.executors.guard import Pinned
+from dagster_sparkscale.driver.settings import WRITE_AHEAD_LOG
 from dagster_sparkscale.driver.spark.features import MOVES, PROCESSED, RECEIVERS
 from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
 from dagster_sparkscale.driver.spark.private import PrivateSpark
-from dagster_sparkscale.driver.wire import WRITE_AHEAD_LOG, Receiver, Relaunch
+from dagster_sparkscale.driver.wire import Receiver, Relaunch
 
 from . import moves
 from .watch import TrackedReceiver

@@ -8,8 +8,9 @@ from typing import Any
 
 from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAIN_HASH, PLAN
 from dagster_sparkscale.driver.spark.looks import first_line
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
+from dagster_sparkscale.driver.wire import QueryState, Reconfiguration
 
 from . import layout, plans, sink
 from .beside.storage import storage

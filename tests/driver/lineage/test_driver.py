@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.driver.ending.end_report import LineageEnd
 from dagster_sparkscale.driver.lineage.events import run_id
 from dagster_sparkscale.driver.lineage.plan import LineagePlan
-from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
+from dagster_sparkscale.driver.settings import LINEAGE, LINEAGE_RECORD
 from tests.driver.conftest import PROGRAMS
 from tests.driver.lineage.receiving import LineageServer, receiving
 from tests.driver.running import EPOCH, Driver, end_report, local_driver

@@ -11,7 +11,7 @@ from dagster_sparkscale.driver.ending.reporter import EndReporter
 from dagster_sparkscale.driver.lineage.part import LineagePart
 from dagster_sparkscale.driver.lineage.plan import LineagePlan
 from dagster_sparkscale.driver.part import Core
-from dagster_sparkscale.driver.wire import LINEAGE
+from dagster_sparkscale.driver.settings import LINEAGE
 from tests.driver.lineage.receiving import receiving
 from tests.driver.serving import options
 

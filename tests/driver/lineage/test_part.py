@@ -6,7 +6,7 @@ from dagster_sparkscale.driver.lineage.events import run_id
 from dagster_sparkscale.driver.lineage.part import LineagePart
 from dagster_sparkscale.driver.lineage.plan import LineagePlan
 from dagster_sparkscale.driver.part import Core
-from dagster_sparkscale.driver.wire import LINEAGE, LINEAGE_RECORD
+from dagster_sparkscale.driver.settings import LINEAGE, LINEAGE_RECORD
 from tests.driver.serving import options
 
 DECLARED = {

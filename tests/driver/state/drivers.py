@@ -7,10 +7,11 @@ from pathlib import Path
 
 import requests
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAN
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
+from dagster_sparkscale.driver.wire import Reconfiguration
 from dagster_sparkscale.observe.status import Status
 from tests.driver.running import EPOCH, TOKEN, Driver, Start
 from tests.driver.state.counted import PROGRAM, Counting

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAN
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN
 from tests.conftest import PROGRAMS
 from tests.driver.running import Start, local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS

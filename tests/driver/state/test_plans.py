@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAIN_HASH, PLAN
 from dagster_sparkscale.driver.state.hook import declared
 from dagster_sparkscale.driver.state.plans import BadStatePlan, StatePlan, misfit, plan_of
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 PLAN_OF_8 = StatePlan("run-1", 8, 64, queries=("counts", "sums"))
 

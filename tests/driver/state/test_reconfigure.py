@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
-from dagster_sparkscale.driver.wire import KEY_GROUPS
 from tests.driver.running import local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS
 from dagster_sparkscale.driver.spark.features import AGAIN
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.driver.state.part import StatePart
-from dagster_sparkscale.driver.wire import KEY_GROUPS
 from tests.driver.serving import ask
 from tests.driver.state.played import PLAN
 

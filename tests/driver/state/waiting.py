@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAIN_HASH
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, Reconfiguration
+from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.running import Driver, local_driver
 from tests.driver.state.counted import Counting
 from tests.driver.state.drivers import BEGIN, GROUPS

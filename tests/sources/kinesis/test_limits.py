@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.driver.settings import RATES_FILE
 from dagster_sparkscale.sources.kinesis.live_limits import heeded, live
 from dagster_sparkscale.sources.kinesis.options import Connection, Limits, Options
 

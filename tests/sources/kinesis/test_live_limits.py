@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dagster_sparkscale.driver.batches.reports import input_of
-from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.driver.settings import RATES_FILE
 from dagster_sparkscale.sources import kinesis
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import ONE, Sink, run, running, streamed, until

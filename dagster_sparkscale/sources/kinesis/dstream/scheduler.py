@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_sparkscale.driver.wire import REPORTS
+from dagster_sparkscale.driver.settings import REPORTS
 
 
 @dataclass(frozen=True)
