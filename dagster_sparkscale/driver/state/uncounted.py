@@ -6,6 +6,7 @@ half of the time of either. What is written so has no number of rows: whoever lo
 which takes a tenth of that, until the query writes its next snapshot (`RocksDB.openLocalRocksDB`).
 """
 
+from functools import cached_property
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -24,10 +25,18 @@ def uncounted(session: Any) -> Any:
         clone.conf().set(COUNTED, "false")
         # Not by its constructor, which has frames of all RDDs made by the newest session.
         made = object.__new__(SparkSession)
-        private = {name: part for name, part in vars(session).items() if name.startswith("_")}
-        made.__dict__.update(private)  # what else is kept there hangs on the JVM's session
+        made.__dict__.update(_own(session))
         made._jsparkSession = clone
     except Exception as error:
         say(f"rows of state are counted while it is rewritten: {first_line(error)}")
         return session
     return made
+
+
+def _own(session: Any) -> dict[str, Any]:
+    """What a session was made of; without what it has come to since, which hangs on its session of
+    the JVM."""
+    later = {
+        name for name, kept in vars(type(session)).items() if isinstance(kept, cached_property)
+    }
+    return {n: part for n, part in vars(session).items() if n.startswith("_") and n not in later}

@@ -1,5 +1,6 @@
 """Without the private parts of Spark that it takes, state is read and rewritten all the same."""
 
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,16 @@ def test_where_no_session_can_be_made_it_is_the_querys_own(
 
 
 def test_whatever_a_later_session_keeps_for_itself_is_in_it(clone: Any) -> None:
-    query: Any = SimpleNamespace(_jsparkSession=clone, _later="something", conf="the query's")
+    class Session:
+        def __init__(self) -> None:
+            self._jsparkSession, self._later, self.conf = clone, "something", "the query's"
+
+        @cached_property
+        def _checkpoints(self) -> str:
+            return "those of the query's own session"
+
+    query = Session()
+    assert query._checkpoints
     made: Any = uncounted(query)
     assert (made._later, made._jsparkSession) == ("something", clone.made)
-    assert "conf" not in vars(made)
+    assert not {"conf", "_checkpoints"} & vars(made).keys()

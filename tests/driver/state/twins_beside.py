@@ -1,5 +1,6 @@
 """Runs queries and their twins, of which one has its partitions changed beside the stream: chunks
-come while the copy catches up, and another just before the query is ended.
+come while the copy catches up, and another just before the query is ended. In every other change
+the copy's last version counts as not written whole at first.
 
     python -m tests.driver.state.twins_beside FOLDER KEY_GROUPS NUMBERS SETTINGS OPERATOR...
 
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dagster_sparkscale.driver.state.beside import copying
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.driver.state.reporting import InPlace
 from dagster_sparkscale.driver.state.tasks import POOL
@@ -37,9 +39,21 @@ def at_steps(do: Callable[[], None], look: Callable[[str], object] = str) -> Non
     InPlace.step = stepping  # type: ignore[method-assign]
 
 
+def once_not_whole() -> None:
+    """Have the next copy run the last batch once more, without rows."""
+    is_whole = copying.is_whole
+
+    def looked(*given: Any) -> bool:
+        copying.is_whole = is_whole
+        return False
+
+    copying.is_whole = looked
+
+
 def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:
     spark = session(json.loads(settings))
     driver, to = Driver(spark, int(key_groups)), [int(number) for number in numbers.split(",")]
+    no_data = spark.conf.get(NO_DATA_BATCHES, "true") == "true"
     feeds: list[Callable[[], None]] = []
     pools: dict[str, str | None] = {}
 
@@ -48,7 +62,7 @@ def main(place: str, key_groups: str, numbers: str, settings: str, *operators: s
 
     at_steps(lambda: feeds[-1](), look)
     for operator in operators:
-        spark.conf.set(NO_DATA_BATCHES, operator not in ENDLESS)
+        spark.conf.set(NO_DATA_BATCHES, no_data and operator not in ENDLESS)
         names = [f"{operator}_{each}" for each in ("kept", "changed")]
         kept, changed = (Running(spark, Path(place) / name, operator, name) for name in names)
         chunks: list[Any] = []
@@ -60,6 +74,8 @@ def main(place: str, key_groups: str, numbers: str, settings: str, *operators: s
         feeds.append(feed)
         for number, partitions in enumerate(to):
             feed()
+            if number % 2 == 0:
+                once_not_whole()
             changes.append(driver.change(names[1], partitions, number, ASKED))
         while len(chunks) < CHUNKS:
             feed()

@@ -310,12 +310,14 @@ def test_what_fails_says_at_which_step(scene):
         scene.copy().prepare()
 
 
+@pytest.mark.parametrize("moves", [0, 5])
 def test_a_version_that_was_not_written_whole_is_written_by_a_batch_without_rows(
-    scene, monkeypatch
+    scene, monkeypatch, moves
 ):
     """SPARK-56476: a task may commit a store that nobody unloads. The next version is whole."""
     monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
     scene.session.conf[replaying.CHANGELOGS] = "true"
+    scene.moves = moves
     copy = scene.copy()
     copy.prepare()
     scene.goes_on()
@@ -328,7 +330,9 @@ def test_a_version_that_was_not_written_whole_is_written_by_a_batch_without_rows
     scene.on_replay = loses_one
     assert copy.write(scene.begun()) is None
     assert scene.replayed == [3, 3, 3]
-    assert b"copy3-7" in content(scene.root)["state/0/3/SSTs/8-copy3-7.sst"]
+    now = content(scene.root)
+    assert b"copy3-7" in now["state/0/3/SSTs/8-copy3-7.sst"]
+    assert now["commits/4"] == commit(moves).encode()
     assert scene.compared == [[(False, 2, 3), (True, 3, 6)]] and copy.proved is not None
 
 
