@@ -44,6 +44,7 @@ _UNKNOWN = "one that its checkpoint does not name"
 _ENOUGH = 3
 """Replays after which a batch that is left may be: each takes as long as another one comes."""
 _SNAPSHOT_TRIES = 3
+"""Runs without rows, at most: the race that costs a snapshot may come again in one."""
 _LAST_SECONDS = 30.0
 """Seconds that the last batches have at least, while the query stands still."""
 _SLOWER = 4.0

@@ -9,22 +9,14 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.beside import copying, limits, replaying, state_copy, storage
+from dagster_sparkscale.driver.state.beside import limits, replaying, state_copy, storage
 from dagster_sparkscale.driver.state.beside.limits import Limits, Source
-from dagster_sparkscale.driver.state.beside.state_copy import NotBeside, StateCopy
-from dagster_sparkscale.driver.state.journal import Journal
+from dagster_sparkscale.driver.state.beside.state_copy import NotBeside
 from dagster_sparkscale.driver.state.layout import COPIES
 from tests.driver.state.beside.scene import Scene, commit
 from tests.driver.state.beside.test_copying import folders
 from tests.driver.state.disk import content, put
 from tests.waiting import HANGS, wait_for
-
-
-@pytest.fixture(params=[True, False], ids=["of this host", "elsewhere"])
-def scene(tmp_path, monkeypatch, request) -> Scene:
-    """A query whose checkpoint is in a folder of this host, and one whose is on another file
-    system."""
-    return Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=request.param)
 
 
 def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
@@ -65,72 +57,6 @@ def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the
         for name in now
         if name.endswith("/10.zip")
     }
-
-
-class TestChanges:
-    """What has changed since query and copy were compared whole is compared in the end."""
-
-    def written(self, scene: Scene, batches: int = 2) -> StateCopy:
-        """A copy in the checkpoint of a query that had so many batches after the copy was made."""
-        scene.steps["rewriting beside"] = lambda: scene.goes_on(5)
-        copy = scene.copy()
-        copy.prepare()
-        scene.goes_on(batches)
-        assert copy.proved is None
-        assert copy.write(scene.begun()) is None
-        return copy
-
-    def test_the_same_changes_are_as_good_as_the_same_state(self, scene):
-        scene.session.conf[replaying.CHANGELOGS] = "true"
-        copy = self.written(scene)
-        # The copy has batches 3 to 7 as its batch 4, and the last two as its batch 5.
-        assert scene.compared == [[(False, 7, 9), (True, 4, 5)]]
-        assert copy.proved == scene.state(7, 4)
-
-    def test_other_changes_are_not(self, scene):
-        scene.session.conf[replaying.CHANGELOGS] = "true"
-        scene.changed = lambda path: len(path)
-        assert self.written(scene).proved is None
-
-    def test_nor_are_those_that_can_t_be_read(self, scene, capsys):
-        scene.session.conf[replaying.CHANGELOGS] = "true"
-
-        def fails(_path: str) -> int:
-            raise RuntimeError("no changelog of version 8")
-
-        scene.changed = fails
-        assert self.written(scene).proved is None
-        assert "compared whole: no changelog of version 8" in capsys.readouterr().err
-
-    def test_none_are_read_where_spark_keeps_none(self, scene):
-        assert self.written(scene).proved is None
-        assert scene.compared == []
-
-    def test_nor_where_tasks_may_run_twice(self, scene):
-        scene.session.conf |= {replaying.CHANGELOGS: "true", "spark.speculation": "true"}
-        assert self.written(scene).proved is None
-        assert scene.compared == []
-
-    def test_reading_them_is_given_up_once_the_driver_is_to_stop(self, scene):
-        scene.session.conf[replaying.CHANGELOGS] = "true"
-
-        def hangs(_path: str) -> int:
-            scene.stopping = True
-            assert scene.session.sparkContext.cancelled.wait(HANGS)
-            raise RuntimeError("cancelled")
-
-        scene.changed = hangs
-        assert self.written(scene).proved is None
-
-    def test_nor_where_nothing_has_changed(self, scene):
-        assert self.written(scene, batches=0).proved == scene.state(7, 4)
-        assert scene.compared == []
-
-    def test_nor_of_joins_whose_versions_would_hang_on_each_other(self, tmp_path, monkeypatch):
-        scene = Scene(tmp_path / "checkpoint", monkeypatch, "symmetricHashJoin")
-        scene.session.conf[replaying.CHANGELOGS] = "true"
-        assert self.written(scene).proved is None
-        assert scene.compared == []
 
 
 @pytest.mark.parametrize(("operator", "watermark"), [("stateStoreSave", 5), ("dedupe", 7)])
@@ -267,17 +193,6 @@ def test_a_copy_that_might_fill_the_disk_is_not_rewritten(scene, monkeypatch):
         scene.copy().prepare()
 
 
-def test_nor_is_it_moved_in_where_that_takes_room(tmp_path, monkeypatch):
-    scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
-    free = [10**9]
-    monkeypatch.setattr(scene.disk, "free", lambda: free[0])
-    copy = scene.copy()
-    copy.prepare()
-    noted, was, free[0] = scene.begun(), content(scene.root), 0
-    assert "has 0 MB left" in (copy.write(noted) or "")
-    assert content(scene.root) == was
-
-
 def test_it_is_not_moved_in_where_that_takes_as_long_as_in_place(tmp_path, monkeypatch):
     scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
     clock = [0.0]
@@ -308,83 +223,6 @@ def test_what_fails_says_at_which_step(scene):
     scene.session._streamingCheckpointManager = SimpleNamespace(repartition=fails)
     with pytest.raises(NotBeside, match="rewriting beside: no executor"):
         scene.copy().prepare()
-
-
-@pytest.mark.parametrize("moves", [0, 5])
-def test_a_version_that_was_not_written_whole_is_written_by_a_batch_without_rows(
-    scene, monkeypatch, moves
-):
-    """SPARK-56476: a task may commit a store that nobody unloads. The next version is whole."""
-    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
-    scene.session.conf[replaying.CHANGELOGS] = "true"
-    scene.moves = moves
-    copy = scene.copy()
-    copy.prepare()
-    scene.goes_on()
-    lost = ["5.zip", "6.zip"]
-
-    def loses_one() -> None:
-        for each in (scene.root / COPIES).rglob(f"3/{lost.pop(0)}" if lost else "none"):
-            each.unlink()
-
-    scene.on_replay = loses_one
-    assert copy.write(scene.begun()) is None
-    assert scene.replayed == [3, 3, 3]
-    now = content(scene.root)
-    assert b"copy3-7" in now["state/0/3/SSTs/8-copy3-7.sst"]
-    assert now["commits/4"] == commit(moves).encode()
-    assert scene.compared == [[(False, 2, 3), (True, 3, 6)]] and copy.proved is not None
-
-
-def test_where_nothing_else_was_replayed_all_is_compared_once_more(scene, monkeypatch):
-    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
-    scene.session.conf[replaying.CHANGELOGS] = "true"
-    copy = scene.copy()
-    copy.prepare()
-    next((scene.root / COPIES).rglob("3/4.zip")).unlink()
-    assert copy.write(scene.begun()) is None
-    assert (scene.replayed, scene.compared, copy.proved) == ([2], [], None)
-
-
-def test_a_store_that_is_never_written_whole_is_told_and_not_raised(scene, monkeypatch):
-    monkeypatch.setattr(copying, "_WRITTEN_SECONDS", 0.0)
-    copy = scene.copy()
-    copy.prepare()
-
-    def loses_all() -> None:
-        for each in (scene.root / COPIES).rglob("3/*.zip"):
-            each.unlink()
-
-    loses_all()
-    scene.on_replay = loses_all
-    assert "is no snapshot" in (copy.write(scene.begun()) or "")
-    assert len(scene.replayed) == 3
-
-
-def test_what_another_driver_has_closed_while_the_last_batch_was_replayed_is_not_moved_in(scene):
-    """One that was cut off for long: the other one runs the query."""
-    copy = scene.copy()
-    copy.prepare()
-    scene.goes_on()
-    noted, was = scene.begun(), content(scene.root)
-    scene.on_replay = Journal(scene.disk).close
-    assert copy.write(noted) == "another driver has undone or closed it meanwhile"
-    assert content(scene.root) == was
-
-
-def test_nor_is_the_rest_where_it_has_closed_it_while_that_was_moved_in(tmp_path, monkeypatch):
-    scene = Scene(tmp_path / "checkpoint", monkeypatch, "stateStoreSave", here=False)
-    copy = scene.copy()
-    copy.prepare()
-    noted, known = scene.begun(), scene.disk.copy
-
-    def closed(*copied: Any) -> None:
-        known(*copied)
-        Journal(scene.disk).close()
-
-    monkeypatch.setattr(scene.disk, "copy", closed)
-    assert copy.write(noted) == "another driver has undone or closed it meanwhile"
-    assert f"commits/{noted.batch + 1}" not in content(scene.root)
 
 
 @pytest.mark.parametrize(
