@@ -48,6 +48,11 @@ retained, counted from the newest that they see (`StateStore.doMaintenance`, Spa
 change's, so that what it was made from, and is put back to, must not be the last to be retained,
 nor hang on that snapshot, which an undo deletes."""
 
+READINGS = 2
+"""How often the state of a query that runs is read at most. A batch may be purged while it is read;
+and Hadoop may close the client of an object store in use: Spark opens files by a FileContext that
+nothing refers to any more, and its finalizer does that (HADOOP-18476)."""
+
 
 class Refusal(Exception):
     """The state is left as it is; the text says why."""
@@ -92,24 +97,25 @@ class Attempt:
             NeedsRestart: what it is can't be told while it runs.
             Refusal: the change can't be made.
         """
-        checked = self._check()
-        if checked is None:
-            return None
-        logs, of, key_groups = checked
-        if (kept := int(self.session.conf.get(layout.RETAINED, "100"))) < RETAINED_LEAST:
-            raise NeedsRestart(
-                f"{layout.RETAINED} = {kept}: stores of the run that ends may delete what a change "
-                f"begins from; must be at least {RETAINED_LEAST}"
-            )
-        assert logs.committed is not None
-        try:
-            return self._measure_unless_stopped(of, logs.committed, logs, key_groups)
-        except Refusal:
-            raise
-        except Exception as error:
-            # As its batches may be purged from the checkpoint faster than they are read.
-            why = f"its state can't be read while it runs: {first_line(error)}"
-            raise NeedsRestart(why) from error
+        for _ in range(READINGS):
+            checked = self._check()
+            if checked is None:
+                return None
+            logs, of, key_groups = checked
+            if (kept := int(self.session.conf.get(layout.RETAINED, "100"))) < RETAINED_LEAST:
+                raise NeedsRestart(
+                    f"{layout.RETAINED} = {kept}: stores of the run that ends may delete what a "
+                    f"change begins from; must be at least {RETAINED_LEAST}"
+                )
+            assert logs.committed is not None
+            try:
+                return self._measure_unless_stopped(of, logs.committed, logs, key_groups)
+            except Refusal:
+                raise
+            except Exception as error:
+                failed = error
+        why = f"its state can't be read while it runs: {first_line(failed)}"
+        raise NeedsRestart(why) from failed
 
     def carry_out(
         self, earlier: Fingerprint | None = None, prepared: Prepared | None = None

@@ -86,6 +86,18 @@ def test_what_can_t_be_read_while_it_runs_is_left_to_a_restart(tmp_path, monkeyp
     assert report.reason == "its state can't be read while it runs: no such file"
 
 
+def test_what_can_t_be_read_at_first_is_read_once_more(tmp_path, monkeypatch):
+    """As where Hadoop has closed the client of an object store meanwhile."""
+    faults = [OSError("closed")]
+
+    def closed(_batch, rows):
+        if faults:
+            raise faults.pop()
+        return rows
+
+    assert Scene(tmp_path, monkeypatch, read=closed).change().outcome == "changed"
+
+
 @pytest.mark.parametrize(("retained", "outcome"), [(1, "refused"), (2, "refused"), (3, "changed")])
 def test_what_the_stores_of_the_run_that_ends_may_delete_is_left_to_a_restart(
     scene, retained, outcome
