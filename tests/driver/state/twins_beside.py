@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.driver.state.beside import copying
+from dagster_sparkscale.driver.state.beside import copying, limits, state_copy
 from dagster_sparkscale.driver.state.beside.limits import Limits
 from dagster_sparkscale.driver.state.reporting import InPlace
 from dagster_sparkscale.driver.state.tasks import POOL
@@ -23,7 +23,9 @@ from tests.driver.state.twins_in_place import Driver, Running
 
 AT = ("catching up", "ending")
 """The steps at which a chunk comes."""
-ASKED = Limits(rows=0, replay=True, within=600.0, busiest=1e9)
+LONG = 3600.0
+"""Seconds. Nothing is given up for the time it takes: machines differ, and stores."""
+ASKED = Limits(rows=0, replay=True, within=LONG, busiest=1e9)
 
 
 def at_steps(do: Callable[[], None], look: Callable[[str], object] = str) -> None:
@@ -50,8 +52,14 @@ def once_not_whole() -> None:
     copying.is_whole = looked
 
 
+def without_haste() -> None:
+    state_copy._LAST_SECONDS = limits._QUICK = LONG
+    limits.MOST_REPLAYS = 1000
+
+
 def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:
     spark = session(json.loads(settings))
+    without_haste()
     driver, to = Driver(spark, int(key_groups)), [int(number) for number in numbers.split(",")]
     no_data = spark.conf.get(NO_DATA_BATCHES, "true") == "true"
     feeds: list[Callable[[], None]] = []
