@@ -7,11 +7,7 @@ batch every ten seconds and no Spark.
 import contextlib
 import http.client
 import json
-import random
-import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from urllib.parse import urlsplit
 
 import psutil
@@ -19,57 +15,11 @@ import pytest
 
 from benchmarks.agents import TOKEN
 from benchmarks.pretended import agents
+from tests.flooding import KINDS, Kind, Requests, assert_memory_has_a_bound, nested
 from tests.waiting import HANGS
 
-AT_ONCE, ROUNDS = 100, 4
-LARGE = 8 << 20
-WHILE, AFTER = 60 << 20, 8 << 20
-"""Bytes that the process may have more of while that goes on, and once it is over."""
-_CONTROL = f"Authorization: Bearer {TOKEN}\r\n".encode()
-
-
-def rubbish(chance: random.Random) -> bytes:
-    return chance.randbytes(64 << 10)
-
-
-def endless_head(_: random.Random) -> bytes:
-    return b"GET /v1/status HTTP/1.1\r\nX: " + b"a" * LARGE
-
-
-def many_headers(_: random.Random) -> bytes:
-    return b"GET /v1/status HTTP/1.1\r\n" + _CONTROL + b"X: a\r\n" * (LARGE // 6)
-
-
-def endless_body(_: random.Random) -> bytes:
-    head = b"PUT /v1/executors HTTP/1.1\r\nContent-Length: 999999999\r\n"
-    return head + _CONTROL + b"\r\n" + b"{" * LARGE
-
-
-def chunks(_: random.Random) -> bytes:
-    head = b"PUT /v1/executors HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
-    return head + _CONTROL + b"\r\n" + b"ffff\r\n" + b"[" * LARGE
-
-
-def nested(_: random.Random) -> bytes:
-    body = b'{"plan": ' + b"[" * 60_000
-    head = f"PUT /v1/state HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode()
-    return head + _CONTROL + b"\r\n" + body
-
-
-def long_numbers(_: random.Random) -> bytes:
-    body = b'{"target": ' + b"9" * 60_000 + b"}"
-    head = f"PUT /v1/executors HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode()
-    return head + _CONTROL + b"\r\n" + body
-
-
-def requests_in_a_row(_: random.Random) -> bytes:
-    return (b"GET /v1/status?window=1e308 HTTP/1.1\r\nHost: a\r\n" + _CONTROL + b"\r\n") * 3
-
-
-KINDS = (
-    *(rubbish, endless_head, many_headers, endless_body, chunks),
-    *(nested, long_numbers, requests_in_a_row),
-)
+CONTROL = f"Authorization: Bearer {TOKEN}"
+ASKS = "GET /v1/status?window=1e308 HTTP/1.1"
 
 
 @pytest.fixture(scope="module")
@@ -78,38 +28,14 @@ def agent() -> Iterator[tuple[psutil.Process, str]]:
         yield psutil.Process(process.pid), urlsplit(urls["stream_0"]).netloc
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_its_memory_has_a_bound(agent, kind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "gives"), [*((kind, "/v1/executors") for kind in KINDS), (nested, "/v1/state")]
+)
+def test_its_memory_has_a_bound(agent: tuple[psutil.Process, str], kind: Kind, gives: str) -> None:
     process, address = agent
-    chance = random.Random(1)
-    floods = partial(flood, address, [kind(chance) for _ in range(AT_ONCE)], process)
-    floods()  # what is loaded, and what the allocator keeps
-    before = process.memory_info().rss
-    peak = max(floods() for _ in range(ROUNDS))
-    assert peak - before < WHILE
-    assert process.memory_info().rss - before < AFTER
+    text = kind(Requests(ASKS, f"PUT {gives} HTTP/1.1", CONTROL))
+    assert_memory_has_a_bound(process, address, text)
     assert answers(address)["stream"] == "stream_0"
-
-
-def flood(address: str, texts: list[bytes], process: psutil.Process) -> int:
-    """Send each on a connection of its own, all at once; gives the most memory that was seen."""
-    seen = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(partial(send, address), texts):
-            seen.append(process.memory_info().rss)
-    return max(seen)
-
-
-def send(address: str, text: bytes) -> None:
-    """Send it all, as far as it is taken, and read what is answered."""
-    host, port = address.split(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), HANGS) as sent:
-        sent.settimeout(1.0)
-        with contextlib.suppress(OSError):
-            sent.sendall(text)
-        sent.shutdown(socket.SHUT_WR)
-        while sent.recv(65536):
-            pass
 
 
 def answers(address: str) -> dict[str, object]:

@@ -1,10 +1,6 @@
 """`sparkscale serve` as a command: what it refuses, and how it ends."""
 
-import os
-import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +8,9 @@ import requests
 
 from dagster_sparkscale.serve.http import Server
 from tests.cli.terminal import Terminal
+from tests.serve.command import served
 from tests.serve.scraping import found_in, of
 from tests.waiting import HANGS
-
-ROOT = Path(__file__).parents[2]
 
 
 class TestTheCommand:
@@ -60,34 +55,11 @@ class TestTheCommand:
     def test_it_serves_until_it_is_ended(
         self, ends: signal.Signals, tmp_path: Path, made_home: Path
     ) -> None:
-        (tmp_path / "definitions.py").write_text(
-            "from dagster_sparkscale import LocalCluster, build_defs\n"
-            "from tests.fakes import structured\n"
-            f"cluster = LocalCluster(state_dir={str(tmp_path / 'state')!r})\n"
-            "defs = build_defs([structured('clicks')], cluster)\n"
-        )
-        words = ("-m", "dagster_sparkscale", "serve", "-f", "definitions.py")
-        # SIGINT is ignored, as a shell has it behind `&`.
-        shell = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
-        process = subprocess.Popen(
-            [*shell, sys.executable, *words, "--listen", "127.0.0.1:0", "--prefix", "/s"],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "DAGSTER_HOME": str(shutil.copytree(made_home, tmp_path / "home")),
-                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            },
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
+        with served(tmp_path, made_home, "--prefix", "/s") as (process, url):
             assert url.startswith("http://127.0.0.1:") and url.endswith("/s/metrics"), url
             answer = requests.get(url, timeout=HANGS)
             found = found_in(answer.text)
             assert of(found, "stream_state", stream="clicks", state="not started") == 1
             assert of(found, "event_log_read", cluster="definitions.py/spark_cluster") == 1
-        finally:
             process.send_signal(ends)
             assert process.wait(HANGS) == 0

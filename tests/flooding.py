@@ -1,0 +1,106 @@
+"""Rubbish for servers, sent on many connections at once, and the memory that it costs them."""
+
+import contextlib
+import random
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import psutil
+
+from tests.waiting import HANGS
+
+AT_ONCE, ROUNDS = 100, 4
+LARGE = 8 << 20
+WHILE, AFTER = 60 << 20, 8 << 20
+"""Bytes that the process may have more of while that goes on, and once it is over."""
+
+
+class Requests(NamedTuple):
+    """Requests of which a server knows the beginning."""
+
+    asks: str
+    """The first line of one that asks for something."""
+    gives: str
+    """That of one that has a body."""
+    known: str
+    """The header of somebody who may do that."""
+
+    def head(self, first: str, *more: str) -> bytes:
+        return "".join(f"{line}\r\n" for line in (first, self.known, *more)).encode()
+
+    def body(self, content: bytes) -> bytes:
+        return self.head(self.gives, f"Content-Length: {len(content)}") + b"\r\n" + content
+
+
+Kind = Callable[[Requests], bytes]
+
+
+def rubbish(_: Requests) -> bytes:
+    return random.Random(1).randbytes(64 << 10)
+
+
+def endless_head(to: Requests) -> bytes:
+    return f"{to.asks}\r\nX: ".encode() + b"a" * LARGE
+
+
+def many_headers(to: Requests) -> bytes:
+    return to.head(to.asks) + b"X: a\r\n" * (LARGE // 6)
+
+
+def endless_body(to: Requests) -> bytes:
+    return to.head(to.gives, "Content-Length: 999999999") + b"\r\n" + b"{" * LARGE
+
+
+def chunks(to: Requests) -> bytes:
+    return to.head(to.gives, "Transfer-Encoding: chunked") + b"\r\nffff\r\n" + b"[" * LARGE
+
+
+def nested(to: Requests) -> bytes:
+    return to.body(b'{"plan": ' + b"[" * 60_000)
+
+
+def long_numbers(to: Requests) -> bytes:
+    return to.body(b'{"target": ' + b"9" * 60_000 + b"}")
+
+
+def requests_in_a_row(to: Requests) -> bytes:
+    return (to.head(to.asks, "Host: localhost") + b"\r\n") * 3
+
+
+KINDS: tuple[Kind, ...] = (
+    *(rubbish, endless_head, many_headers, endless_body, chunks),
+    *(nested, long_numbers, requests_in_a_row),
+)
+
+
+def assert_memory_has_a_bound(process: psutil.Process, address: str, text: bytes) -> None:
+    flood = partial(_flood, address, text, process)
+    flood()  # what is loaded, and what the allocator keeps
+    before = process.memory_info().rss
+    peak = max(flood() for _ in range(ROUNDS))
+    assert peak - before < WHILE
+    assert process.memory_info().rss - before < AFTER
+
+
+def _flood(address: str, text: bytes, process: psutil.Process) -> int:
+    """Send it on many connections at once; gives the most memory that was seen."""
+    seen = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in pool.map(partial(_send, address), [text] * AT_ONCE):
+            seen.append(process.memory_info().rss)
+    return max(seen)
+
+
+def _send(address: str, text: bytes) -> None:
+    """Send it all, as far as it is taken, and read what is answered."""
+    host, port = address.split(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), HANGS) as sent:
+        sent.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            sent.sendall(text)
+        sent.shutdown(socket.SHUT_WR)
+        while sent.recv(65536):
+            pass
