@@ -86,7 +86,7 @@ def cut_off_beside(cluster: Cluster, folder: Path, step: str) -> None:
     drivers.killed_in_place_at(step, plan, {**BESIDE, **more})
     checkpoint = drivers.counting.place / "checkpoint"
     copies = checkpoint / COPIES
-    assert copies.exists() == (step not in ("preparing", "adding executors"))
+    assert copies.exists() == (step not in ("preparing", "adding executors", "copying"))
     kept = step in ("closing", "starting")
     with drivers.started() as driver:
         status = drivers.count(driver)
