@@ -3,18 +3,21 @@
 import contextlib
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import cycle, islice
 from typing import NamedTuple
 
 import psutil
 
-from tests.waiting import HANGS
+from tests.waiting import HANGS, wait_for
 
 AT_ONCE, ROUNDS = 100, 4
 LARGE = 8 << 20
-WHILE, AFTER = 60 << 20, 8 << 20
+DIFFERENT = 5
+"""Texts of a kind, of which all connections have one: each may be of 8 MB."""
+WHILE, AFTER = 60 << 20, 16 << 20
 """Bytes that the process may have more of while that goes on, and once it is over."""
 
 
@@ -27,6 +30,8 @@ class Requests(NamedTuple):
     """That of one that has a body."""
     known: str
     """The header of somebody who may do that."""
+    longest: int
+    """Bytes of a body that is read at all, or somewhat fewer."""
 
     def head(self, first: str, *more: str) -> bytes:
         return "".join(f"{line}\r\n" for line in (first, self.known, *more)).encode()
@@ -38,8 +43,15 @@ class Requests(NamedTuple):
 Kind = Callable[[Requests], bytes]
 
 
+def texts(kind: Kind, to: Requests) -> list[bytes]:
+    return [kind(to) for _ in range(DIFFERENT)]
+
+
+_chance = random.Random(1)
+
+
 def rubbish(_: Requests) -> bytes:
-    return random.Random(1).randbytes(64 << 10)
+    return _chance.randbytes(64 << 10)
 
 
 def endless_head(to: Requests) -> bytes:
@@ -59,11 +71,15 @@ def chunks(to: Requests) -> bytes:
 
 
 def nested(to: Requests) -> bytes:
-    return to.body(b'{"plan": ' + b"[" * 60_000)
+    return to.body(b'{"plan": ' + b"[" * to.longest)
 
 
 def long_numbers(to: Requests) -> bytes:
-    return to.body(b'{"target": ' + b"9" * 60_000 + b"}")
+    return to.body(b'{"target": ' + b"9" * to.longest + b"}")
+
+
+def many_fields(to: Requests) -> bytes:
+    return to.body(b"a=&" * (to.longest // 3))
 
 
 def requests_in_a_row(to: Requests) -> bytes:
@@ -72,12 +88,24 @@ def requests_in_a_row(to: Requests) -> bytes:
 
 KINDS: tuple[Kind, ...] = (
     *(rubbish, endless_head, many_headers, endless_body, chunks),
-    *(nested, long_numbers, requests_in_a_row),
+    *(nested, long_numbers, many_fields, requests_in_a_row),
 )
 
 
-def assert_memory_has_a_bound(process: psutil.Process, address: str, text: bytes) -> None:
-    flood = partial(_flood, address, text, process)
+def assert_memory_has_a_bound(
+    process: psutil.Process, address: str, texts: Sequence[bytes], answers: Callable[[], bool]
+) -> None:
+    """Flood a server with these texts, again and again.
+
+    Args:
+        answers: whether it has done with the flood, and answers who may ask.
+    """
+
+    def flood() -> int:
+        most = _flood(address, texts, process)
+        wait_for("an answer after the flood", answers)
+        return most
+
     flood()  # what is loaded, and what the allocator keeps
     before = process.memory_info().rss
     peak = max(flood() for _ in range(ROUNDS))
@@ -85,11 +113,11 @@ def assert_memory_has_a_bound(process: psutil.Process, address: str, text: bytes
     assert process.memory_info().rss - before < AFTER
 
 
-def _flood(address: str, text: bytes, process: psutil.Process) -> int:
-    """Send it on many connections at once; gives the most memory that was seen."""
+def _flood(address: str, texts: Sequence[bytes], process: psutil.Process) -> int:
+    """Send one of them on each of many connections at once; gives the most memory that was seen."""
     seen = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(partial(_send, address), [text] * AT_ONCE):
+        for _ in pool.map(partial(_send, address), islice(cycle(texts), AT_ONCE)):
             seen.append(process.memory_info().rss)
     return max(seen)
 

@@ -25,7 +25,7 @@ def served(folder: Path, home: Path, *words: str) -> Iterator[tuple[subprocess.P
         "defs = build_defs([structured('clicks')], cluster)\n"
     )
     command = (sys.executable, "-m", "dagster_sparkscale", "serve", "-f", "definitions.py")
-    process = subprocess.Popen(
+    starts = subprocess.Popen(
         # SIGINT is ignored, as a shell has it behind `&`.
         ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, "--listen", "127.0.0.1:0", *words],
         cwd=folder,
@@ -37,10 +37,9 @@ def served(folder: Path, home: Path, *words: str) -> Iterator[tuple[subprocess.P
         stdout=subprocess.PIPE,
         text=True,
     )
-    try:
-        assert process.stdout is not None
-        yield process, process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with starts as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.spark.releases import TooOld, need
 
@@ -49,9 +50,10 @@ change's, so that what it was made from, and is put back to, must not be the las
 nor hang on that snapshot, which an undo deletes."""
 
 READINGS = 2
-"""How often the state of a query that runs is read at most. A batch may be purged while it is read;
-and Hadoop may close the client of an object store in use: Spark opens files by a FileContext that
-nothing refers to any more, and its finalizer does that (HADOOP-18476)."""
+"""How often the state of a query that runs is read at most, to prepare its change. A batch may be
+purged while it is read. And Hadoop may close the client of an object store while it is in use: the
+finalizer of the FileContext that Spark has opened a file by does so, and nothing may refer to that
+any more (HADOOP-18476)."""
 
 
 class Refusal(Exception):
@@ -113,7 +115,9 @@ class Attempt:
             except Refusal:
                 raise
             except Exception as error:
+                say(f"state of {self.folder.name} can't be read: {first_line(error)}")
                 failed = error
+            self._refuse_to_be_cut()
         why = f"its state can't be read while it runs: {first_line(failed)}"
         raise NeedsRestart(why) from failed
 

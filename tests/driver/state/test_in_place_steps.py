@@ -77,11 +77,15 @@ def test_rows_that_are_elsewhere_are_found_before_it_is_ended(tmp_path, monkeypa
 def test_what_can_t_be_read_while_it_runs_is_left_to_a_restart(tmp_path, monkeypatch):
     """As where its batches are purged faster than they are read."""
 
-    def purged(batch, rows):
+    batches = []
+
+    def purged(batch, _rows):
+        batches.append(batch)
         raise OSError("no such file")
 
     scene = Scene(tmp_path, monkeypatch, read=purged)
     report = scene.change()
+    assert len(batches) == 2
     assert (report.outcome, report.restart, scene.ends) == ("refused", True, 0)
     assert report.reason == "its state can't be read while it runs: no such file"
 

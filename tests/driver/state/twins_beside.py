@@ -24,7 +24,7 @@ from tests.driver.state.twins_in_place import Driver, Running
 AT = ("catching up", "ending")
 """The steps at which a chunk comes."""
 LONG = 3600.0
-"""Seconds. Nothing is given up for the time it takes: machines differ, and stores."""
+"""Seconds. No copy is given up for the time it takes: machines differ, and stores."""
 ASKED = Limits(rows=0, replay=True, within=LONG, busiest=1e9)
 
 
