@@ -25,9 +25,9 @@ def with_partitions(entry: str, partitions: int) -> str:
     return "\n".join(lines)
 
 
-def without_rows(commit: str, entry: str) -> str:
-    """The commit of a batch as it is where the batch has no rows: they have moved no watermark
-    on (`MicroBatchExecution.populateStartOffsets`). The text itself where that can't be told.
+def unmoved(commit: str, entry: str) -> str:
+    """The commit of a batch as it is where the batch has moved no watermark on
+    (`MicroBatchExecution.populateStartOffsets`). The text itself where that can't be told.
 
     Args:
         entry: of the batch in the offset log.

@@ -32,15 +32,15 @@ def test_entries_are_the_same_whatever_the_order_of_fields():
     assert not entries.same("v1\n{}", "v2\n{}")
 
 
-def test_without_rows_a_batch_leaves_the_watermark_as_it_was():
+def test_a_batch_that_moves_no_watermark_leaves_it_as_it_was():
     commit = 'v1\n{"nextBatchWatermarkMs":9,"stateUniqueIds":null}'
     mark = 'v1\n{"batchWatermarkMs":4}'
-    made = entries.without_rows(commit, mark)
+    made = entries.unmoved(commit, mark)
     assert entries.same(made, commit.replace("9", "4"))
     for other in ("v1", "v1\n{", "v1\n[]", "v1\n{}"):
-        assert entries.without_rows(commit, other) == commit
+        assert entries.unmoved(commit, other) == commit
     for other in ("v1\n[", "v1\n[]"):
-        assert entries.without_rows(other, mark) == other
+        assert entries.unmoved(other, mark) == other
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,20 @@ def test_a_batch_with_another_watermark_than_it_had_is_given_up(scene):
         scene.copy().prepare()
 
 
+def test_a_batch_that_has_moved_the_least_of_several_watermarks_need_not_do_so_again(scene):
+    """Spark forgets with each start how far those of other sources had come."""
+    scene.watermark, scene.moves = 5, 4
+    scene.steps["rewriting beside"] = scene.goes_on
+
+    def unmoved() -> None:
+        (place,) = scene.kept
+        put(place, "commits/4", commit(5))
+
+    scene.on_replay = unmoved
+    scene.copy().prepare()
+    assert scene.replayed == [3]
+
+
 @pytest.mark.parametrize(
     ("stops", "why"),
     [
