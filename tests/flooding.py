@@ -17,8 +17,8 @@ AT_ONCE, ROUNDS = 100, 4
 LARGE = 8 << 20
 DIFFERENT = 5
 """Texts of a kind, of which all connections have one: each may be of 8 MB."""
-WHILE, AFTER = 60 << 20, 16 << 20
-"""Bytes that the process may have more of while that goes on, and once it is over."""
+WHILE = 60 << 20
+"""Bytes that the process may have more of while that goes on."""
 
 
 class Requests(NamedTuple):
@@ -41,10 +41,6 @@ class Requests(NamedTuple):
 
 
 Kind = Callable[[Requests], bytes]
-
-
-def texts(kind: Kind, to: Requests) -> list[bytes]:
-    return [kind(to) for _ in range(DIFFERENT)]
 
 
 _chance = random.Random(1)
@@ -93,13 +89,20 @@ KINDS: tuple[Kind, ...] = (
 
 
 def assert_memory_has_a_bound(
-    process: psutil.Process, address: str, texts: Sequence[bytes], answers: Callable[[], bool]
+    process: psutil.Process,
+    address: str,
+    kind: Kind,
+    to: Requests,
+    after: int,
+    answers: Callable[[], bool],
 ) -> None:
-    """Flood a server with these texts, again and again.
+    """Flood a server with requests of a kind, again and again.
 
     Args:
+        after: bytes that the process may have more of once it is over.
         answers: whether it has done with the flood, and answers who may ask.
     """
+    texts = [kind(to) for _ in range(DIFFERENT)]
 
     def flood() -> int:
         most = _flood(address, texts, process)
@@ -110,7 +113,7 @@ def assert_memory_has_a_bound(
     before = process.memory_info().rss
     peak = max(flood() for _ in range(ROUNDS))
     assert peak - before < WHILE
-    assert process.memory_info().rss - before < AFTER
+    assert process.memory_info().rss - before < after
 
 
 def _flood(address: str, texts: Sequence[bytes], process: psutil.Process) -> int:

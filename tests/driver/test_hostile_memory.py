@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.agents import TOKEN
 from benchmarks.pretended import agents
-from tests.flooding import KINDS, Kind, Requests, assert_memory_has_a_bound, nested, texts
+from tests.flooding import KINDS, Kind, Requests, assert_memory_has_a_bound, nested
 from tests.waiting import HANGS
 
 CONTROL = f"Authorization: Bearer {TOKEN}"
@@ -34,7 +34,7 @@ def agent() -> Iterator[tuple[psutil.Process, str]]:
 def test_its_memory_has_a_bound(agent: tuple[psutil.Process, str], kind: Kind, gives: str) -> None:
     process, address = agent
     requests = Requests(ASKS, f"PUT {gives} HTTP/1.1", CONTROL, longest=60_000)
-    assert_memory_has_a_bound(process, address, texts(kind, requests), lambda: answers(address))
+    assert_memory_has_a_bound(process, address, kind, requests, 8 << 20, lambda: answers(address))
 
 
 def answers(address: str) -> bool:

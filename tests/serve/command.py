@@ -25,7 +25,7 @@ def served(folder: Path, home: Path, *words: str) -> Iterator[tuple[subprocess.P
         "defs = build_defs([structured('clicks')], cluster)\n"
     )
     command = (sys.executable, "-m", "dagster_sparkscale", "serve", "-f", "definitions.py")
-    starts = subprocess.Popen(
+    with subprocess.Popen(
         # SIGINT is ignored, as a shell has it behind `&`.
         ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, "--listen", "127.0.0.1:0", *words],
         cwd=folder,
@@ -36,8 +36,7 @@ def served(folder: Path, home: Path, *words: str) -> Iterator[tuple[subprocess.P
         },
         stdout=subprocess.PIPE,
         text=True,
-    )
-    with starts as process:
+    ) as process:
         try:
             assert process.stdout is not None
             yield process, process.stdout.readline().strip()

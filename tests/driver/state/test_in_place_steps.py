@@ -102,6 +102,20 @@ def test_what_can_t_be_read_at_first_is_read_once_more(tmp_path, monkeypatch):
     assert Scene(tmp_path, monkeypatch, read=closed).change().outcome == "changed"
 
 
+def test_nor_is_it_once_the_driver_is_to_stop(tmp_path, monkeypatch):
+    batches = []
+
+    def closed(batch, _rows):
+        batches.append(batch)
+        scene.stopping = True
+        raise OSError("closed")
+
+    scene = Scene(tmp_path, monkeypatch, read=closed)
+    report = scene.change()
+    assert (len(batches), report.outcome, scene.ends) == (1, "refused", 0)
+    assert "its driver was asked to stop" in report.reason
+
+
 @pytest.mark.parametrize(("retained", "outcome"), [(1, "refused"), (2, "refused"), (3, "changed")])
 def test_what_the_stores_of_the_run_that_ends_may_delete_is_left_to_a_restart(
     scene, retained, outcome

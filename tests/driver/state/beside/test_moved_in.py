@@ -9,7 +9,7 @@ from dagster_sparkscale.driver.state.beside.state_copy import StateCopy
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.layout import COPIES
 from tests.driver.state.beside.scene import Scene, commit
-from tests.driver.state.disk import content
+from tests.driver.state.disk import content, put
 from tests.waiting import HANGS
 
 
@@ -105,6 +105,24 @@ def test_a_version_that_was_not_written_whole_is_written_by_a_batch_without_rows
     assert b"copy3-7" in now["state/0/3/SSTs/8-copy3-7.sst"]
     assert now["commits/4"] == commit(moves).encode()
     assert scene.compared == [[(False, 2, 3), (True, 3, 6)]] and copy.proved is not None
+
+
+def test_one_that_has_moved_the_watermark_once_more_had_rows_and_is_not_moved_in(scene):
+    scene.moves = 5
+    copy = scene.copy()
+    copy.prepare()
+    scene.goes_on()
+    lost = ["5.zip"]
+
+    def loses_one_and_has_rows() -> None:
+        (place,) = scene.kept
+        if lost:
+            next(place.rglob(f"3/{lost.pop()}")).unlink()
+        else:
+            put(place, "commits/5", commit(5))
+
+    scene.on_replay = loses_one_and_has_rows
+    assert "batch 3 has come to another end" in (copy.write(scene.begun()) or "")
 
 
 def test_where_nothing_else_was_replayed_all_is_compared_once_more(scene):
