@@ -23,9 +23,14 @@ def aggregation(events: Any, _other: Any) -> Any:
     return events.groupBy("key").agg(f.count("*").alias("n"), f.sum("value").alias("sum"))
 
 
-def windowed(events: Any, _other: Any) -> Any:
-    late = events.withWatermark("at", "5 seconds")
-    return late.groupBy(f.window("at", "10 seconds"), "key").agg(f.sum("value").alias("sum"))
+def windowed(events: Any, other: Any) -> Any:
+    """Of two sources, so of the least of two watermarks."""
+    late, others = (each.withWatermark("at", "5 seconds") for each in (events, other))
+    return (
+        late.union(others)
+        .groupBy(f.window("at", "10 seconds"), "key")
+        .agg(f.sum("value").alias("sum"))
+    )
 
 
 def chained(events: Any, other: Any) -> Any:

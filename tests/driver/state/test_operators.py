@@ -88,7 +88,8 @@ def check_beside(told: Any, numbers: list[int]) -> None:
 
 def test_results_are_the_same_after_changes_beside_the_stream(tmp_path):
     """With changelogs, so that nothing is read whole while the query stands still; without batches
-    that have no data, so that the last one moves the watermark on."""
+    that have no data, so that the last one moves the watermark on; of two sources, which have
+    batches of their own: one that is replayed moves the watermark later than it did."""
     settings = {**VARIANTS["changelogs"], NO_DATA_BATCHES: "false"}
     (told,) = twins(tmp_path, "16,2", "windowed", settings=settings, how="_beside")
     check_beside(told, [16, 2])

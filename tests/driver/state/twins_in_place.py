@@ -72,8 +72,10 @@ class Running:
     def __init__(self, spark: Any, folder: Path, operator: str, name: str) -> None:
         query, mode = OPERATORS[operator]
         self._folder, self._written = folder, []
-        (folder / "in").mkdir(parents=True)
-        events, other = (spark.readStream.schema(SCHEMA).csv(str(folder / "in")) for _ in range(2))
+        self._sources = [folder / "events", folder / "other"]
+        for each in self._sources:
+            each.mkdir(parents=True)
+        events, other = (spark.readStream.schema(SCHEMA).csv(str(each)) for each in self._sources)
         self.handle = (
             query(events, other)
             .writeStream.queryName(name)
@@ -88,10 +90,14 @@ class Running:
         self._written += [json.dumps(row.asDict(True), default=str) for row in batch.collect()]
 
     def run(self, number: int) -> list[str]:
-        """What it writes for chunk `number`, in an order that does not depend on partitions."""
-        draft = self._folder / "draft"
-        draft.write_text("".join(f"{line(*each)}\n" for each in chunk(number)))
-        draft.rename(self._folder / "in" / f"{number}.csv")
+        """What it writes for chunk `number`, in an order that does not depend on partitions. Of a
+        chunk with an odd number each source has a batch of its own."""
+        for source in self._sources:
+            draft = self._folder / "draft"
+            draft.write_text("".join(f"{line(*each)}\n" for each in chunk(number)))
+            draft.rename(source / f"{number}.csv")
+            if number % 2:
+                self.handle.processAllAvailable()
         self.handle.processAllAvailable()
         written, self._written = sorted(self._written), []
         return written
