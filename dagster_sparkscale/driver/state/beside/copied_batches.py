@@ -89,12 +89,7 @@ class CopiedBatches:
                 batch = self.done + 1
         number = self.last + 1
         entry, commit = self.entry(batch), self.commit(batch)
-        # One that is run once more has no rows to move a watermark on by. Others need not do so: as
-        # after any start, Spark does not know how far each of several had come, and moves the least
-        # of them on later. No state hangs on it: the next batch has its own in its entry.
-        ends = [entries.unmoved(commit, entry)]
-        if batch > self.done:
-            ends.append(commit)
+        once_more = batch == self.done
         self._storage.write(f"{self.place}/{layout.OFFSETS}/{number}", entry.encode())
         copying.follow_sources(self._storage, self.place, give_up)
         if self._replays is None:
@@ -103,8 +98,7 @@ class CopiedBatches:
         self._replays.replay(give_up)
         self.slowest = max(self.slowest, time.monotonic() - began)
         self.done, self.last = batch, number
-        came = self._own(layout.COMMITS)
-        if not any(entries.same(came, each) for each in ends):
+        if not entries.ended_alike(self._own(layout.COMMITS), commit, entry, once_more):
             raise NotReplayed(f"batch {batch} has come to another end when it was run again")
         if self._folder.exists(f"{self.place}/{layout.OFFSETS}/{number + 1}"):
             raise NotReplayed(f"more than batch {batch} was run again")

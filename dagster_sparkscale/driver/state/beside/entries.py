@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.state import layout
+
+_ENDED_AT = "nextBatchWatermarkMs"
+"""The watermark that a batch has moved on to, by its commit."""
 
 
 def with_partitions(entry: str, partitions: int) -> str:
@@ -25,20 +29,28 @@ def with_partitions(entry: str, partitions: int) -> str:
     return "\n".join(lines)
 
 
-def unmoved(commit: str, entry: str) -> str:
-    """The commit of a batch as it is where the batch has moved no watermark on
-    (`MicroBatchExecution.populateStartOffsets`). The text itself where that can't be told.
+def ended_alike(came: str, commit: str, entry: str, once_more: bool) -> bool:
+    """Whether a batch that was run again has ended as it did.
+
+    As after any start, Spark does not know how far each of several watermarks had come, and may
+    move the least of them on later, or less far (`WatermarkTracker.updateWatermark`). No state
+    hangs on it: the next batch has its watermark in its own entry.
 
     Args:
-        entry: of the batch in the offset log.
+        came: its commit as it is now.
+        commit: its commit as it was.
+        entry: of it in the offset log.
+        once_more: whether it was run from where it has ended: without rows, which move no watermark
+            on.
     """
-    lines = commit.split("\n")
-    try:
-        mark = json.loads(entry.split("\n")[1])["batchWatermarkMs"]
-        lines[1] = json.dumps({**json.loads(lines[1]), "nextBatchWatermarkMs": mark})
-    except (ValueError, KeyError, TypeError, IndexError):
-        return commit
-    return "\n".join(lines)
+    now, was = _parsed(came), _parsed(commit)
+    with suppress(ValueError, KeyError, TypeError, IndexError):
+        begun_at = json.loads(entry.split("\n")[1])["batchWatermarkMs"]
+        if once_more:
+            was[1][_ENDED_AT] = begun_at
+        elif begun_at <= now[1][_ENDED_AT] <= was[1][_ENDED_AT]:
+            was[1][_ENDED_AT] = now[1][_ENDED_AT]
+    return now == was
 
 
 def same(one: str, other: str) -> bool:
@@ -62,7 +74,7 @@ def watermarked(entries: Iterable[str]) -> bool:
     for entry in entries:
         try:
             told: Any = json.loads(entry.split("\n")[1])
-            marks = [told.get("batchWatermarkMs", 0), told.get("nextBatchWatermarkMs", 0)]
+            marks = [told.get("batchWatermarkMs", 0), told.get(_ENDED_AT, 0)]
         except (ValueError, IndexError, AttributeError):
             return True
         if any(marks):

@@ -32,15 +32,40 @@ def test_entries_are_the_same_whatever_the_order_of_fields():
     assert not entries.same("v1\n{}", "v2\n{}")
 
 
-def test_a_batch_that_moves_no_watermark_leaves_it_as_it_was():
-    commit = 'v1\n{"nextBatchWatermarkMs":9,"stateUniqueIds":null}'
-    mark = 'v1\n{"batchWatermarkMs":4}'
-    made = entries.unmoved(commit, mark)
-    assert entries.same(made, commit.replace("9", "4"))
-    for other in ("v1", "v1\n{", "v1\n[]", "v1\n{}"):
-        assert entries.unmoved(commit, other) == commit
-    for other in ("v1\n[", "v1\n[]"):
-        assert entries.unmoved(other, mark) == other
+@pytest.mark.parametrize(
+    ("mark", "alike", "alike_once_more"),
+    [
+        (3, False, False),
+        (4, True, True),
+        (7, True, False),
+        (9, True, False),
+        (10, False, False),
+        ("7", False, False),
+        (None, False, False),
+    ],
+)
+def test_a_watermark_may_move_less_far_and_where_there_are_no_rows_it_does_not_move(
+    mark, alike, alike_once_more
+):
+    entry, commit = 'v1\n{"batchWatermarkMs":4}', _commit(9)
+    for once_more, expected in ((False, alike), (True, alike_once_more)):
+        assert entries.ended_alike(_commit(mark), commit, entry, once_more) == expected
+    assert not entries.ended_alike(_commit(4, ids={"0": 1}), commit, entry, once_more=False)
+
+
+def _commit(mark, ids=None):
+    told = {"stateUniqueIds": ids, "nextBatchWatermarkMs": mark}
+    return f"v1\n{json.dumps(told)}"
+
+
+@pytest.mark.parametrize("other", ["v1", "v1\n{", "v1\n[]", "v1\n{}"])
+def test_where_no_watermark_can_be_read_both_must_say_the_same(other):
+    entry = 'v1\n{"batchWatermarkMs":4}'
+    for once_more in (False, True):
+        assert entries.ended_alike(_commit(9), _commit(9), other, once_more)
+        assert not entries.ended_alike(_commit(4), _commit(9), other, once_more)
+        assert not entries.ended_alike(other, _commit(9), entry, once_more)
+    assert entries.ended_alike(other, other, entry, once_more=False)
 
 
 @pytest.mark.parametrize(

@@ -149,16 +149,17 @@ def test_a_batch_with_another_watermark_than_it_had_is_given_up(scene):
         scene.copy().prepare()
 
 
-def test_a_batch_that_has_moved_the_least_of_several_watermarks_need_not_do_so_again(scene):
+@pytest.mark.parametrize("mark", [5, 7])
+def test_a_batch_may_move_the_least_of_several_watermarks_less_far_than_before(scene, mark):
     """Spark forgets with each start how far those of other sources had come."""
     scene.watermark, scene.moves = 5, 4
     scene.steps["rewriting beside"] = scene.goes_on
 
-    def unmoved() -> None:
+    def less_far() -> None:
         (place,) = scene.kept
-        put(place, "commits/4", commit(5))
+        put(place, "commits/4", commit(mark))
 
-    scene.on_replay = unmoved
+    scene.on_replay = less_far
     scene.copy().prepare()
     assert scene.replayed == [3]
 
