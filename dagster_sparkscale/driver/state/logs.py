@@ -34,6 +34,14 @@ def read_bound(folder: Folder, batch: int) -> QuerySettings | None:
     return layout.bound(content.decode("utf-8", "replace"), f"{folder.name}/{name}")
 
 
+def read_format(folder: Folder) -> str:
+    """The version of the format of state stores, by the last batch that is done: the first version
+    of an entry of the commit log has no ids of theirs (`CommitLog`)."""
+    batch = read_latest(folder, layout.COMMITS)
+    content = None if batch is None else folder.read(f"{layout.COMMITS}/{batch}")
+    return "1" if content is None or content.startswith(b"v1\n") else "2"
+
+
 def read_logs(folder: Folder) -> Logs | None:
     """How far the query has come; None: it has not begun a batch.
 

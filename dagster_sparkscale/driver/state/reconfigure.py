@@ -17,7 +17,7 @@ stay. A kill at any point leaves what the next start undoes or closes (`closing.
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -30,7 +30,7 @@ from .closing import close, in_the_middle, keep, need_ours, put_back
 from .fingerprint import Fingerprint, Keyless, fingerprint
 from .folder import Folder
 from .journal import Begun, Journal
-from .logs import read_logs
+from .logs import read_format, read_logs
 from .operators import Store, stores
 from .plans import StatePlan
 from .prepared import Prepared
@@ -50,10 +50,9 @@ change's, so that what it was made from, and is put back to, must not be the las
 nor hang on that snapshot, which an undo deletes."""
 
 READINGS = 2
-"""How often the state of a query that runs is read at most, to prepare its change. A batch may be
-purged while it is read. And Hadoop may close the client of an object store while it is in use: the
-finalizer of the FileContext that Spark has opened a file by does so, and nothing may refer to that
-any more (HADOOP-18476)."""
+"""How often state is read at most. A batch of a query that runs may be purged while it is read. And
+Hadoop may close the client of an object store while a file is read: the finalizer of what Spark has
+opened it by does so (`S3A.finalize`), and nothing may refer to that any more (HADOOP-18476)."""
 
 
 class Refusal(Exception):
@@ -89,7 +88,7 @@ class Attempt:
     @cached_property
     def offline(self) -> Any:
         """The session in which the state is read and rewritten."""
-        return uncounted(self.session)
+        return uncounted(self.session, read_format(self.folder))
 
     def rehearse(self) -> Fingerprint | None:
         """While the query runs: find what keeps the change from being made. Returns the state as of
@@ -115,7 +114,7 @@ class Attempt:
             except Refusal:
                 raise
             except Exception as error:
-                say(f"state of {self.folder.name} can't be read: {first_line(error)}")
+                self._say_unread(error)
                 failed = error
             self._refuse_to_be_cut()
         why = f"its state can't be read while it runs: {first_line(failed)}"
@@ -205,7 +204,8 @@ class Attempt:
         if earlier is not None and earlier.batch == logs.batch:
             before = Measured(earlier)
         elif earlier is not None and (deferred or self._has_room(was)):
-            before = Beside(lambda: self._measure(of, logs.batch, logs, key_groups))
+            reading = partial(self._measure, of, logs.batch, logs, key_groups)
+            before = Beside(partial(self._read, reading))
         else:
             self.report.step("measuring")
             before = Measured(self._measure_unless_stopped(of, logs.batch, logs, key_groups))
@@ -262,6 +262,20 @@ class Attempt:
         if faults := compare.faults_of(state):
             raise Refusal(faults[0])
         return state
+
+    def _read(self, reading: Callable[[], Fingerprint]) -> Fingerprint:
+        """State of a query that does not run; once more where it can't be read."""
+        for _ in range(READINGS - 1):
+            try:
+                return reading()
+            except Refusal:
+                raise
+            except Exception as error:
+                self._say_unread(error)
+        return reading()
+
+    def _say_unread(self, error: Exception) -> None:
+        say(f"state of {self.folder.name} can't be read: {first_line(error)}")
 
     def _has_room(self, partitions: int) -> bool:
         """Whether tasks that read a partition each can run beside those that read them to rewrite
@@ -346,7 +360,9 @@ class Attempt:
             return f"the state as it was can't be read: {first_line(error)}"
         of, batch = tuple(sorted(was.stores)), noted.batch + 1
         try:
-            after = fingerprint(session, path, of, batch, plan.partitions, plan.key_groups)
+            after = self._read(
+                partial(fingerprint, session, path, of, batch, plan.partitions, plan.key_groups)
+            )
         except Exception as error:
             return f"the new state can't be read: {first_line(error)}"
         self.report.measured_after(after)

@@ -9,7 +9,7 @@ from dagster_sparkscale.driver.request import BadRequest, NotReady
 from dagster_sparkscale.driver.state import hook, in_place
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded
-from tests.driver.state.disk import content
+from tests.driver.state.disk import content, rewritten
 from tests.driver.state.in_place_scene import Scene
 from tests.driver.state.played import PLAN, without_a_row
 from tests.waiting import HANGS, wait_for
@@ -100,6 +100,27 @@ def test_what_can_t_be_read_at_first_is_read_once_more(tmp_path, monkeypatch):
         return rows
 
     assert Scene(tmp_path, monkeypatch, read=closed).change().outcome == "changed"
+
+
+@pytest.mark.parametrize("unread", [3, 4])
+def test_so_is_what_it_was_and_what_it_was_changed_to_while_it_stands_still(
+    tmp_path, monkeypatch, unread
+):
+    """A change that was made must not be undone for it."""
+    batches = []
+
+    def closed(batch, rows):
+        batches.append(batch)
+        if batch == unread and batches.count(batch) == 1:
+            raise OSError("closed")
+        return rows
+
+    scene = Scene(tmp_path, monkeypatch, read=closed)
+    _a_batch_comes_before_it_is_ended(scene, monkeypatch)
+    scene.slots = 5
+    report = scene.change()
+    assert report.outcome == "changed", report
+    assert sorted(batches) == sorted([2, 3, 4, unread])
 
 
 def test_nor_is_it_once_the_driver_is_to_stop(tmp_path, monkeypatch):
@@ -258,29 +279,27 @@ def test_where_there_is_room_the_state_is_read_beside_the_rewriting(
 ):
     scene = Scene(tmp_path, monkeypatch)
     scene.slots = slots
-    ended = scene._end
-
-    def end(*args):  # a batch has come since it was prepared
-        for name in ("offsets", "commits"):
-            scene.disk.write(f"{name}/3", scene.disk.read(f"{name}/2"))
-        return ended(*args)
-
-    monkeypatch.setattr(in_place, "end", end)
-    monkeypatch.setattr(
-        "tests.driver.state.played.rewrite",
-        lambda disk, partitions: _rewrite(disk, partitions),
-    )
+    _a_batch_comes_before_it_is_ended(scene, monkeypatch)
     report = scene.change()
     assert report.outcome == "changed", report
     assert ("measuring" in report.seconds) != beside
     assert report.rows == 8
 
 
-def _rewrite(disk, partitions):
-    from tests.driver.state.disk import rewritten
+def _a_batch_comes_before_it_is_ended(scene, monkeypatch):
+    ended = scene._end
 
-    for name, written in rewritten(partitions, 3).items():
-        disk.write(name, written)
+    def end(*args):
+        for name in ("offsets", "commits"):
+            scene.disk.write(f"{name}/3", scene.disk.read(f"{name}/2"))
+        return ended(*args)
+
+    def rewrite(disk, partitions):
+        for name, written in rewritten(partitions, 3).items():
+            disk.write(name, written)
+
+    monkeypatch.setattr(in_place, "end", end)
+    monkeypatch.setattr("tests.driver.state.played.rewrite", rewrite)
 
 
 def test_of_a_query_that_was_not_looked_at_it_is_not_said_that_it_can_be_read_again(scene):

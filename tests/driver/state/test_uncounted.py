@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.state.uncounted import uncounted
+from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.uncounted import COUNTED, uncounted
 
 
 @pytest.fixture
 def clone() -> Any:
-    made = SimpleNamespace(conf=lambda: SimpleNamespace(set=lambda _name, _value: None))
+    settings: dict[str, str] = {}
+    conf = SimpleNamespace(set=settings.__setitem__)
+    made = SimpleNamespace(conf=lambda: conf, settings=settings)
     return SimpleNamespace(cloneSession=lambda: made, made=made)
 
 
@@ -19,7 +22,7 @@ def test_where_no_session_can_be_made_it_is_the_querys_own(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     query: Any = SimpleNamespace(_sc=None, _jsparkSession=SimpleNamespace())
-    assert uncounted(query) is query
+    assert uncounted(query, "1") is query
     assert "rows of state are counted while it is rewritten" in "".join(capfd.readouterr())
 
 
@@ -34,6 +37,7 @@ def test_whatever_a_later_session_keeps_for_itself_is_in_it(clone: Any) -> None:
 
     query = Session()
     assert query._checkpoints
-    made: Any = uncounted(query)
+    made: Any = uncounted(query, "2")
     assert (made._later, made._jsparkSession) == ("something", clone.made)
     assert not {"conf", "_checkpoints"} & vars(made).keys()
+    assert clone.made.settings == {COUNTED: "false", layout.FORMAT: "2"}

@@ -2,8 +2,9 @@
 
     python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS SETTINGS OPERATOR...
 
-SETTINGS are more of Spark's, as JSON. Prints a line of JSON an operator: what both wrote for each
-chunk, and what each change came to.
+SETTINGS are more of Spark's, as JSON. From the second chunk on another format of state stores is
+set than the checkpoints were begun with, by which they go on. Prints a line of JSON an operator:
+what both wrote for each chunk, and what each change came to.
 """
 
 import json
@@ -99,7 +100,9 @@ def line(second: int, key: int, value: int) -> str:
 
 def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:
     spark = session(json.loads(settings))
+    format = spark.conf.get(layout.FORMAT, "1")
     for operator in operators:
+        spark.conf.set(layout.FORMAT, format)
         folder = Path(place) / operator
         kept, changed = (Twin(spark, folder / name, operator) for name in ("kept", "changed"))
         chunks, changes = [], []
@@ -109,6 +112,7 @@ def main(place: str, key_groups: str, numbers: str, settings: str, *operators: s
                 report = change(spark, changed.checkpoint, to[number - 1], int(key_groups))
                 changes.append(report)
             chunks.append((kept.run(number), changed.run(number)))
+            spark.conf.set(layout.FORMAT, "1" if format == "2" else "2")
         told = {"operator": operator, "chunks": chunks, "changes": changes}
         print(json.dumps(told), flush=True)
     spark.stop()

@@ -59,7 +59,7 @@ _WHOLE = frozenset(
 """Operators whose changes alone can't be compared."""
 _ANY_NUMBER = frozenset(("stateStoreSave", "dedupe"))
 """Operators of which several batches come to the same as one of all their rows, unless a watermark
-is in force."""
+is in force, or what they keep hangs on the order of rows."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def sources(frame: Any) -> tuple[Source, ...]:
 
 def why_not_stored(session: Any) -> str | None:
     """Why state as a session keeps it can't be changed beside the stream, in words; None: it can.
+    A checkpoint may have been begun with another format.
 
     Raises:
         ValueError: it is set to what is no number.

@@ -115,7 +115,7 @@ class StateCopy:
         """
         return (
             limits.why_not_worth(self._earlier.rows, self._asked)
-            or replaying.why_not_stored(self._attempt.session)
+            or replaying.why_not_stored(self._attempt.offline)
             or limits.why_not_replayed(self._operators, self._asked.replay)
             or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
             or limits.why_too_busy(
