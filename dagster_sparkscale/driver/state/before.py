@@ -15,11 +15,15 @@ class Before(Protocol):
         """From now on it may be read."""
 
     def state(self) -> Fingerprint:
-        """The state; waits for it.
+        """The state; waits for it. Asked once more after a failure, reads it once more.
 
         Raises:
             Exception: it can't be read, or is no state that can be verified.
         """
+
+    @property
+    def known(self) -> Fingerprint | None:
+        """The state, if it was read."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Measured:
     def state(self) -> Fingerprint:
         return self.fingerprint
 
+    @property
+    def known(self) -> Fingerprint | None:
+        return self.fingerprint
+
 
 class Beside:
     """A state that is read on a thread of its own, while it is rewritten or after that: the
@@ -41,6 +49,8 @@ class Beside:
     def __init__(self, read: Callable[[], Fingerprint]) -> None:
         self._read = read
         self._came: Fingerprint | Exception | None = None
+        self._told = False
+        """Whether it was asked for."""
         self._thread = threading.Thread(target=self._run, name="sparkscale-measure", daemon=True)
 
     def begin(self) -> None:
@@ -54,6 +64,13 @@ class Beside:
 
     def state(self) -> Fingerprint:
         self._thread.join()
+        if self._told and self.known is None:
+            self._run()
+        self._told = True
         if isinstance(self._came, Fingerprint):
             return self._came
         raise self._came or RuntimeError("nothing was read")
+
+    @property
+    def known(self) -> Fingerprint | None:
+        return self._came if isinstance(self._came, Fingerprint) else None

@@ -17,7 +17,7 @@ from .beside.storage import storage
 from .closing import resume
 from .folder import Folder
 from .journal import Journal
-from .logs import read_id, read_logs
+from .logs import read_format, read_id, read_logs
 from .plans import StatePlan
 from .reconfigure import Attempt
 from .reporting import Reporting
@@ -125,6 +125,19 @@ class StateHook:
         if self._declared.key_groups is not None:
             raise error
         say(f"the checkpoint of query {name!r} can't be looked at: {first_line(error)}")
+
+    def format(self, query: NewQuery) -> str | None:
+        """The version of the format of state stores in the checkpoint of a query; None: it has none
+        of its own, or no batch is done yet.
+
+        Raises:
+            Exception: it can't be read.
+        """
+        found = _checkpoint(query)
+        if found is None:
+            return None
+        query, checkpoint, _ = found
+        return read_format(Folder(query.session, checkpoint))
 
     def attempt(
         self, query: NewQuery, plan: StatePlan, report: Reporting, slots: Callable[[], int | None]

@@ -92,7 +92,9 @@ class InPlaceChanges:
         try:
             frame = run.started.new.frame
             why = why_not_read_again(replaying.sources(frame))
-            why = why or replaying.why_not_stored(frame.sparkSession)
+            why = why or replaying.why_not_stored(
+                frame.sparkSession, self._hook.format(run.started.new)
+            )
         except Exception as error:
             why = f"what it reads, and how it is kept, is not known: {first_line(error)}"
         with self._lock:  # a program may start two at once

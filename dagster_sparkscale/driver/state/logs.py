@@ -1,10 +1,13 @@
 """Reads the logs of a query's checkpoint."""
 
 import json
+import re
 
 from . import layout
 from .folder import Folder
 from .layout import Logs, QuerySettings
+
+_VERSION = re.compile(rb"v(\d+)\n")
 
 
 def read_latest(folder: Folder, log: str) -> int | None:
@@ -34,12 +37,21 @@ def read_bound(folder: Folder, batch: int) -> QuerySettings | None:
     return layout.bound(content.decode("utf-8", "replace"), f"{folder.name}/{name}")
 
 
-def read_format(folder: Folder) -> str:
-    """The version of the format of state stores, by the last batch that is done: the first version
-    of an entry of the commit log has no ids of theirs (`CommitLog`)."""
+def read_format(folder: Folder) -> str | None:
+    """The version of the format of state stores: that of the last entry of the commit log (as
+    Spark's `StateRewriter` has it); None: no batch is done yet.
+
+    Raises:
+        Unreadable: that entry is none.
+    """
     batch = read_latest(folder, layout.COMMITS)
-    content = None if batch is None else folder.read(f"{layout.COMMITS}/{batch}")
-    return "1" if content is None or content.startswith(b"v1\n") else "2"
+    if batch is None:
+        return None
+    name = f"{layout.COMMITS}/{batch}"
+    version = _VERSION.match(folder.read(name) or b"")
+    if version is None:
+        raise layout.Unreadable(f"{folder.name}/{name}: is no entry of a commit log")
+    return version[1].decode()
 
 
 def read_logs(folder: Folder) -> Logs | None:

@@ -168,7 +168,7 @@ class Attempt:
         if why is None or prepared is None:
             return True
         self.report.add(way=IN_PLACE, beside=why)
-        return self.carry_out(_known(before) or earlier)
+        return self.carry_out(before.known or earlier)
 
     def _taken_back(self, noted: Begun) -> bool:
         """Whether what was prepared is out of the checkpoint again. Old versions may have gone: the
@@ -200,15 +200,15 @@ class Attempt:
         self._refuse_to_be_cut()
         was = logs.bound.partitions
         assert was is not None
+        what = (of, logs.batch, logs, key_groups)
         before: Before
         if earlier is not None and earlier.batch == logs.batch:
             before = Measured(earlier)
         elif earlier is not None and (deferred or self._has_room(was)):
-            reading = partial(self._measure, of, logs.batch, logs, key_groups)
-            before = Beside(partial(self._read, reading))
+            before = Beside(partial(self._measure, *what))
         else:
             self.report.step("measuring")
-            before = Measured(self._measure_unless_stopped(of, logs.batch, logs, key_groups))
+            before = Measured(self._read(partial(self._measure_unless_stopped, *what)))
 
         self._refuse_to_be_cut()
         self.report.step("writing down")
@@ -264,13 +264,16 @@ class Attempt:
         return state
 
     def _read(self, reading: Callable[[], Fingerprint]) -> Fingerprint:
-        """State of a query that does not run; once more where it can't be read."""
+        """State of a query that does not run; once more where it can't be read, unless the driver
+        is to stop."""
         for _ in range(READINGS - 1):
             try:
                 return reading()
             except Refusal:
                 raise
             except Exception as error:
+                if self.stopping():
+                    raise
                 self._say_unread(error)
         return reading()
 
@@ -355,7 +358,7 @@ class Attempt:
             before.begin()
         self.report.step("verifying")
         try:
-            was = before.state()
+            was = self._read(before.state)
         except Exception as error:
             return f"the state as it was can't be read: {first_line(error)}"
         of, batch = tuple(sorted(was.stores)), noted.batch + 1
@@ -368,10 +371,3 @@ class Attempt:
         self.report.measured_after(after)
         found = compare.faults(was, after)
         return f"the new state is not the same: {'; '.join(found)}" if found else None
-
-
-def _known(before: Before) -> Fingerprint | None:
-    try:
-        return before.state()
-    except Exception:  # it is read once more
-        return None

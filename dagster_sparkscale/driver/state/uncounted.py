@@ -17,21 +17,23 @@ from . import layout
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
-def uncounted(session: Any, format: str) -> Any:
+def uncounted(session: Any, format: str | None) -> Any:
     """A session with the settings of `session`, but for two; `session` itself where there can
     be none. Queries go on in their own.
 
     Args:
-        format: the version of the format of state stores in the checkpoint. A query goes by that,
-            whatever is set (`CheckpointVersionManager`, Spark 4.3); repartitioning refuses where
-            another one is set (`StateRewriter.verifyCheckpointFormatVersion`).
+        format: the version of the format of state stores in the checkpoint; None: what is set. A
+            query goes by that of its checkpoint, whatever is set (`CheckpointVersionManager`, Spark
+            4.3); repartitioning refuses where another one is set
+            (`StateRewriter.verifyCheckpointFormatVersion`).
     """
     try:
         from pyspark.sql import SparkSession
 
         clone = session._jsparkSession.cloneSession()
         clone.conf().set(COUNTED, "false")
-        clone.conf().set(layout.FORMAT, format)
+        if format is not None:
+            clone.conf().set(layout.FORMAT, format)
         # Not by its constructor, which has frames of all RDDs made by the newest session.
         made = object.__new__(SparkSession)
         made.__dict__.update(_own(session))

@@ -2,17 +2,19 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from dagster_sparkscale.driver.request import BadRequest, NotReady
-from dagster_sparkscale.driver.state import hook, in_place
+from dagster_sparkscale.driver.state import hook, in_place, layout
+from dagster_sparkscale.driver.state.beside.limits import Source
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.succession.end import EndedForGood, NotEnded
-from tests.driver.state.disk import content, rewritten
+from tests.driver.state.disk import content
 from tests.driver.state.in_place_scene import Scene
 from tests.driver.state.played import PLAN, without_a_row
-from tests.waiting import HANGS, wait_for
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -72,69 +74,6 @@ def test_rows_that_are_elsewhere_are_found_before_it_is_ended(tmp_path, monkeypa
     report = scene.change()
     assert report.outcome == "refused" and "rows are not where Spark looks" in report.reason
     assert scene.ends == 0
-
-
-def test_what_can_t_be_read_while_it_runs_is_left_to_a_restart(tmp_path, monkeypatch):
-    """As where its batches are purged faster than they are read."""
-
-    batches = []
-
-    def purged(batch, _rows):
-        batches.append(batch)
-        raise OSError("no such file")
-
-    scene = Scene(tmp_path, monkeypatch, read=purged)
-    report = scene.change()
-    assert len(batches) == 2
-    assert (report.outcome, report.restart, scene.ends) == ("refused", True, 0)
-    assert report.reason == "its state can't be read while it runs: no such file"
-
-
-def test_what_can_t_be_read_at_first_is_read_once_more(tmp_path, monkeypatch):
-    """As where Hadoop has closed the client of an object store meanwhile."""
-    faults = [OSError("closed")]
-
-    def closed(_batch, rows):
-        if faults:
-            raise faults.pop()
-        return rows
-
-    assert Scene(tmp_path, monkeypatch, read=closed).change().outcome == "changed"
-
-
-@pytest.mark.parametrize("unread", [3, 4])
-def test_so_is_what_it_was_and_what_it_was_changed_to_while_it_stands_still(
-    tmp_path, monkeypatch, unread
-):
-    """A change that was made must not be undone for it."""
-    batches = []
-
-    def closed(batch, rows):
-        batches.append(batch)
-        if batch == unread and batches.count(batch) == 1:
-            raise OSError("closed")
-        return rows
-
-    scene = Scene(tmp_path, monkeypatch, read=closed)
-    _a_batch_comes_before_it_is_ended(scene, monkeypatch)
-    scene.slots = 5
-    report = scene.change()
-    assert report.outcome == "changed", report
-    assert sorted(batches) == sorted([2, 3, 4, unread])
-
-
-def test_nor_is_it_once_the_driver_is_to_stop(tmp_path, monkeypatch):
-    batches = []
-
-    def closed(batch, _rows):
-        batches.append(batch)
-        scene.stopping = True
-        raise OSError("closed")
-
-    scene = Scene(tmp_path, monkeypatch, read=closed)
-    report = scene.change()
-    assert (len(batches), report.outcome, scene.ends) == (1, "refused", 0)
-    assert "its driver was asked to stop" in report.reason
 
 
 @pytest.mark.parametrize(("retained", "outcome"), [(1, "refused"), (2, "refused"), (3, "changed")])
@@ -236,30 +175,6 @@ def test_a_driver_that_is_asked_to_stop_first_begins_nothing(scene):
     assert "asked to stop before anything was touched" in report.reason
 
 
-def test_a_driver_that_is_asked_to_stop_while_state_is_read_gives_that_up(tmp_path, monkeypatch):
-    """Its end would wait for it, however much there is to be read."""
-
-    def reads(_batch, _rows):
-        scene.stopping = True
-        assert scene.spark.sparkContext.cancelled.wait(HANGS)
-        raise OSError("job 7 was cancelled")
-
-    scene = Scene(tmp_path, monkeypatch, read=reads)
-    report = scene.change()
-    assert (report.outcome, report.restart, scene.ends) == ("refused", False, 0)
-    assert report.reason == "its driver was asked to stop before anything was touched"
-    assert scene.spark.sparkContext.properties["spark.jobGroup.id"] == "the program's"
-
-
-def test_what_is_read_is_not_given_up_while_nobody_asks_to_stop(tmp_path, monkeypatch):
-    def reads(_batch, rows):
-        assert not scene.spark.sparkContext.cancelled.wait(0.3)
-        return rows
-
-    scene = Scene(tmp_path, monkeypatch, read=reads)
-    assert scene.change().outcome == "changed"
-
-
 def test_one_that_is_asked_to_stop_later_starts_it_for_its_end_in_good_order(scene, monkeypatch):
     ended = scene._end
 
@@ -273,38 +188,35 @@ def test_one_that_is_asked_to_stop_later_starts_it_for_its_end_in_good_order(sce
     assert (scene.ends, scene.starts) == (1, 1)
 
 
-@pytest.mark.parametrize(("slots", "beside"), [(None, False), (4, False), (5, True)])
-def test_where_there_is_room_the_state_is_read_beside_the_rewriting(
-    tmp_path, monkeypatch, slots, beside
-):
-    scene = Scene(tmp_path, monkeypatch)
-    scene.slots = slots
-    _a_batch_comes_before_it_is_ended(scene, monkeypatch)
-    report = scene.change()
-    assert report.outcome == "changed", report
-    assert ("measuring" in report.seconds) != beside
-    assert report.rows == 8
-
-
-def _a_batch_comes_before_it_is_ended(scene, monkeypatch):
-    ended = scene._end
-
-    def end(*args):
-        for name in ("offsets", "commits"):
-            scene.disk.write(f"{name}/3", scene.disk.read(f"{name}/2"))
-        return ended(*args)
-
-    def rewrite(disk, partitions):
-        for name, written in rewritten(partitions, 3).items():
-            disk.write(name, written)
-
-    monkeypatch.setattr(in_place, "end", end)
-    monkeypatch.setattr("tests.driver.state.played.rewrite", rewrite)
-
-
 def test_of_a_query_that_was_not_looked_at_it_is_not_said_that_it_can_be_read_again(scene):
     (why,) = scene.changes.why_not_beside().values()
     assert why == "what it reads has not been looked at yet"
+
+
+@pytest.mark.parametrize(
+    ("version", "set_now", "told"),
+    [
+        ("v1", "2", None),
+        ("v2", "1", "its state is kept in format 2 of state stores, which gives versions ids"),
+        ("none", "2", "its state is kept in format 2 of state stores, which gives versions ids"),
+        ("x", "1", "how it is kept, is not known"),
+    ],
+)
+def test_how_it_is_kept_is_told_by_its_checkpoint_and_at_first_by_what_is_set(
+    scene, monkeypatch, version, set_now, told
+):
+    monkeypatch.setattr(in_place.replaying, "sources", lambda _frame: (Source("files"),))
+    scene.spark.conf[layout.FORMAT] = set_now
+    new = replace(scene.run.started.new, frame=SimpleNamespace(sparkSession=scene.spark))
+    scene.run.started.new = new
+    for name in scene.disk.names("commits"):
+        if version == "none":
+            scene.disk.delete(f"commits/{name}")
+        else:
+            scene.disk.write(f"commits/{name}", f"{version}\n{{}}".encode())
+    scene.changes.noted(scene.run)
+    (why,) = scene.changes.why_not_beside().values()
+    assert why is None if told is None else told in why
 
 
 def test_one_plan_at_a_time_and_each_once(scene):

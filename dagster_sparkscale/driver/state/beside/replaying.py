@@ -32,16 +32,19 @@ def sources(frame: Any) -> tuple[Source, ...]:
     return tuple(_source(frame, leaf) for leaf in every if leaf.isStreaming())
 
 
-def why_not_stored(session: Any) -> str | None:
-    """Why state as a session keeps it can't be changed beside the stream, in words; None: it can.
-    A checkpoint may have been begun with another format.
+def why_not_stored(session: Any, format: str | None) -> str | None:
+    """Why state as a query keeps it can't be changed beside the stream, in words; None: it can.
+
+    Args:
+        session: of the query.
+        format: the version of the format of state stores in its checkpoint; None: not known yet.
 
     Raises:
         ValueError: it is set to what is no number.
     """
     conf = session.conf
     return limits.why_not_stored(
-        str(conf.get(layout.FORMAT, "1")), int(conf.get(layout.RETAINED, "100"))
+        format or str(conf.get(layout.FORMAT, "1")), int(conf.get(layout.RETAINED, "100"))
     )
 
 

@@ -28,7 +28,7 @@ from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.state import compare, layout
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, fingerprint
 from dagster_sparkscale.driver.state.journal import Begun
-from dagster_sparkscale.driver.state.logs import read_latest
+from dagster_sparkscale.driver.state.logs import read_format, read_latest
 from dagster_sparkscale.driver.state.operators import operator_names
 from dagster_sparkscale.driver.state.reconfigure import Attempt
 from dagster_sparkscale.driver.state.tasks import cancelled_once
@@ -115,7 +115,7 @@ class StateCopy:
         """
         return (
             limits.why_not_worth(self._earlier.rows, self._asked)
-            or replaying.why_not_stored(self._attempt.offline)
+            or replaying.why_not_stored(self._attempt.session, read_format(self._folder))
             or limits.why_not_replayed(self._operators, self._asked.replay)
             or limits.why_not_read_again(replaying.sources(self._run.started.new.frame))
             or limits.why_too_busy(

@@ -36,6 +36,19 @@ def test_a_query_without_a_batch_since_has_nothing_replayed(scene):
     assert not (scene.root / COPIES).exists()
 
 
+@pytest.mark.parametrize(
+    ("begun", "set_now", "why"),
+    [
+        ("v1", "2", None),
+        ("v2", "1", "its state is kept in format 2 of state stores, which gives versions ids"),
+    ],
+)
+def test_the_format_of_state_is_that_of_the_checkpoint_whatever_is_set(scene, begun, set_now, why):
+    scene.session.conf[layout.FORMAT] = set_now
+    put(scene.root, "commits/2", commit().replace("v1", begun))
+    assert scene.copy().why_not() == why
+
+
 def test_batches_since_are_replayed_as_one_and_compared_and_the_last_ones_at_the_end(scene):
     scene.steps["rewriting beside"] = lambda: scene.goes_on(5)
     copy = scene.copy()
@@ -249,7 +262,6 @@ def test_what_fails_says_at_which_step(scene):
             {"session": {layout.RETAINED: "5"}},
             "only 5 batches are retained",
         ),
-        ({"session": {layout.FORMAT: "2"}}, "kept in format 2 of state stores"),
     ],
 )
 def test_it_is_refused_before_anything_is_copied(scene, change, why):
