@@ -30,7 +30,8 @@ DEADLINE = 10.0
 @on_a_target
 def explain(where: Target, name: str) -> None:
     """Say why a stream has as many executors as it has: R and how it comes about, the thresholds
-    and bounds, what is decided of it now, what steers it, and why executors do not come.
+    and bounds, what is decided of it now, what steers it, and why executors do not come. Say also
+    how much state its queries have, and how far a change of it is, or what came of the last one.
 
     Looks at the stream as `status` does, and changes nothing. A policy that learns from the minutes
     is not asked: its decisions, with their sums, are among `sparkscale events`.

@@ -127,9 +127,7 @@ def recommend(
         and (why := _too_many(partitions, target, rows, cores, bounds.maximum))
     ):
         return Recommendation(target, True, why)
-    stays = (
-        f"no number that is wanted and can be had differs from {partitions} by a factor of {WORTH}"
-    )
+    stays = f"{partitions} stays: nothing asks for a number that is {WORTH} times larger or smaller"
     odd: tuple[str, ...] = ()
     if why_not := groups.why_not(partitions):
         odd = (f"whole key groups there are with another number only: it {why_not}",)

@@ -169,6 +169,9 @@ class Reconfiguration:
     lacked: str | None = None
     """Why the stream did not have the executors more that were to be there meanwhile, for people;
     None: it had them, or none were asked for."""
+    behind: int | None = None
+    """Beside the stream: batches that the copy lacked when it was last looked at; None: there is no
+    copy yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,4 +83,11 @@ def _so(change: Reconfiguration, changed: str | None) -> bool:
 
 def in_progress(doing: Reconfiguration) -> str:
     """Describe the change of state in progress, and how far it is; None: none is."""
-    return f"reconfiguring the state of query {doing.query!r}: {doing.step}"
+    return f"reconfiguring the state of query {doing.query!r}: {at_step(doing)}"
+
+
+def at_step(doing: Reconfiguration) -> str:
+    """The step of a change, and how far a copy that catches up is behind its query."""
+    if doing.step != "catching up" or doing.behind is None:
+        return doing.step
+    return f"{doing.step}, {doing.behind} {'batch' if doing.behind == 1 else 'batches'} behind"

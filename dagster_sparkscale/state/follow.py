@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.lifecycle import trial
+from dagster_sparkscale.observe.state import at_step
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.state.plan import GOOD
 
@@ -117,9 +118,9 @@ class Following:
         if self.beside and now.beside is not None and "" not in reported:
             reported.add("")
             self.tell(f"query {now.query!r}: not beside the stream after all: {now.beside}")
-        if now.step in reported:
+        if (doing := at_step(now)) in reported:
             return
-        reported.add(now.step)
+        reported |= {now.step, doing}
         # A step that comes again goes on counting, and the one in progress is not over.
         before = self._took.setdefault((epoch, now.query), {})
         news = {
@@ -154,7 +155,7 @@ def listed(changes: Iterable[Reconfiguration]) -> str:
 def in_words(change: Reconfiguration) -> str:
     """How far a change is, or what it came to."""
     if change.outcome is None:
-        return change.step
+        return at_step(change)
     numbers = ""
     if change.before is not None and change.after is not None and change.outcome == "changed":
         numbers = f", {change.before} -> {change.after} partitions"

@@ -8,6 +8,7 @@ from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.markdown import ARROW, INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.state import (
+    at_step,
     in_progress,
     last_change,
     partitions,
@@ -65,7 +66,7 @@ def of_queries(status: Status | None) -> str:
 def of_state(status: Status, declared: State | None) -> Iterator[str]:
     """The state of each query in a line, and in another what is being done to it, or was last."""
     for query, state in stateful(status):
-        line = f"{query.name!r}: {_line(state, last_change(status, query.name))}"
+        line = f"{query.name!r}: {_line(state, last_change(status, query.name), ' rows')}"
         wanted = None if declared is None else declared.partitions
         if wanted not in (None, state.partitions):
             line += f"; declared: {wanted}, which a reconfiguration without a number goes back to"
@@ -74,7 +75,8 @@ def of_state(status: Status, declared: State | None) -> Iterator[str]:
         runs = any(each.active and each.name == doing.query for each in status.queries)
         yield (
             f"{doing.query!r}: {_known(doing.before)} -> {_known(doing.after)} partitions since "
-            f"{clock(doing.began_at)}: {doing.step}; the query {'runs' if runs else 'stands still'}"
+            f"{clock(doing.began_at)}: {at_step(doing)}; "
+            f"the query {'runs' if runs else 'stands still'}"
         )
     elif (change := last_change(status)) is not None:
         yield sentence(change)
@@ -90,12 +92,14 @@ def sentence(change: Reconfiguration) -> str:
         took += ", by a restart" if change.outcome == "changed" else ""
     elif still := stood_still(change):
         took += f", stood still for {still:.1f} s, {change.way}"
+    if change.beside is not None:
+        took += f" (not beside the stream, as {change.beside})"
     return f"last reconfigured at {at}: {change.query!r}, {numbers}, {change.outcome}{took}{reason}"
 
 
-def _line(state: QueryState, change: Reconfiguration | None) -> str:
+def _line(state: QueryState, change: Reconfiguration | None, unit: str = "") -> str:
     rows = DASH if state.rows is None else f"{state.rows:,}"
-    said = [f"{rows} in {_size(state.bytes)}", f"{_known(state.partitions)} partitions"]
+    said = [f"{rows}{unit} in {_size(state.bytes)}", f"{_known(state.partitions)} partitions"]
     if state.key_groups is not None:
         said.append(f"{state.key_groups} key groups")
     if (skews := _skews(change)) != DASH:

@@ -84,7 +84,7 @@ def aim(
     """
     wanted, barred = [], []
     try:
-        state = _declared(stream)
+        state = _declared(stream, status)
         answer = _answering(stream, driver, status)
         for query in _meant(stream.name, answer, asked.query):
             try:
@@ -125,15 +125,22 @@ def _with_seconds(each: OfQuery, stream: Stream, status: Status, way: str) -> Of
     return replace(each, seconds=seconds, rows_then=then)
 
 
-def _declared(stream: Stream) -> State:
+def _declared(stream: Stream, status: Status | None) -> State:
     if stream.state is not None:
         return stream.state
     if stream.kind != "structured":
         raise _No(f"{stream.name!r} is a DStreams application: its state has no partitions to set")
     raise _No(
-        f"{stream.name!r} declares no state: give it state=State(key_groups=128), load the code, "
-        "and restart the stream"
+        f"{stream.name!r} declares no state: give it state=State("
+        f"key_groups={_remembered(status)}), load the code, and restart the stream, if it was "
+        "started without"
     )
+
+
+def _remembered(status: Status | None) -> int:
+    """The key groups that a checkpoint has already, or else some that suit most streams."""
+    queries = () if status is None else status.queries
+    return next((q.state.key_groups for q in queries if q.state and q.state.key_groups), 128)
 
 
 def _answering(stream: Stream, driver: Driver | None, status: Status | None) -> Status:

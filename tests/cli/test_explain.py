@@ -91,16 +91,19 @@ def test_how_much_state_there_is_and_what_is_being_done_to_it_is_told() -> None:
         queries=(kept_by(),),
         reconfigurations=(
             change(seconds={"starting": 2.0}),
-            replace(change(id="p2", outcome=None, step="catching up", after=16), began_at=0.0),
+            replace(
+                change(id="p2", outcome=None, step="catching up", after=16, behind=5), began_at=0.0
+            ),
         ),
     )
     assert [*of_state(said, declared)] == [
-        "'counts': 1,000,000 in 64 MiB, 4 partitions, 16 key groups; declared: 8, which a "
+        "'counts': 1,000,000 rows in 64 MiB, 4 partitions, 16 key groups; declared: 8, which a "
         "reconfiguration without a number goes back to",
-        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query runs",
+        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up, 5 batches behind; "
+        "the query runs",
     ]
     ended = replace(said, queries=(replace(kept_by(), active=False),))
     assert [*of_state(ended, declared)] == [
-        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up; the query stands "
-        "still"
+        "'counts': 4 -> 16 partitions since 1970-01-01 00:00 UTC: catching up, 5 batches behind; "
+        "the query stands still"
     ]

@@ -239,7 +239,7 @@ def test_the_reasons() -> None:
         "64 tasks are 8 waves even on 4 executors of 2 cores"
     )
     assert str(recommended()) == (
-        "8 partitions; no number that is wanted and can be had differs from 8 by a factor of 2; "
+        "8 partitions; 8 stays: nothing asks for a number that is 2 times larger or smaller; "
         "4 executors of 2 cores run 8 tasks at a time; "
         "800,000 rows fill 1 partition of at most 1,000,000; "
         "100 MiB fill 1 partition of at most 512 MiB"

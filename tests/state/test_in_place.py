@@ -90,6 +90,17 @@ class TestDone:
             "query 'counts': changed, 4 -> 8 partitions",
         ]
 
+    def test_how_far_a_copy_is_behind_is_told_whenever_it_has_come_on(self, world):
+        steps = [tells(here("catching up", behind=left)) for left in (None, 9, 9, 8, 1)]
+        begins(world, *steps, again(8, here(behind=0)))
+        told = [line for line in Run(world).lines if "catching up" in line]
+        assert told == [
+            "query 'counts': catching up",
+            "query 'counts': catching up, 9 batches behind",
+            "query 'counts': catching up, 8 batches behind",
+            "query 'counts': catching up, 1 batch behind",
+        ]
+
     def test_a_batch_from_before_the_change_is_not_its_first(self, world):
         begins(world, again(8, here(), after=-1.0), again(8, here(), after=1.0))
         Run(world)

@@ -78,7 +78,11 @@ def test_the_last_change_is_a_sentence_below():
 
 def test_one_that_the_driver_ran_on_for_says_how_long_the_query_stood_still():
     done = change(seconds={"preparing": 2.0, "rewriting": 8.25}, way="in place")
-    assert sentence(done).endswith("changed after 10.2 s, stood still for 8.2 s, in place")
+    told = "changed after 10.2 s, stood still for 8.2 s, in place"
+    assert sentence(done).endswith(told)
+    not_beside = replace(done, beside="its copy catches up too slowly")
+    why = " (not beside the stream, as its copy catches up too slowly)"
+    assert sentence(not_beside).endswith(told + why)
 
 
 def test_one_that_was_not_done_says_why():

@@ -184,7 +184,7 @@ class TestNothingToDo:
 
     def test_where_nothing_asks_for_another(self):
         told = settled(stateful(partitions=None))
-        assert told.startswith("query 'counts' has 4 partitions already, as recommended: no number")
+        assert told.startswith("query 'counts' has 4 partitions already, as recommended: 4 stays: ")
 
     def test_also_with_a_number_that_none_would_be_given(self):
         """It was taken over with it."""

@@ -17,6 +17,8 @@ LEAST_RETAINED = 10
 after that."""
 MOST_REPLAYS = 40
 """Replays while the query runs, at most: each reads the whole state of the copy anew."""
+_TREND = 10
+"""Replays by which it is told whether a copy will have caught up by `MOST_REPLAYS`."""
 ROOM = 2
 """How often there must be room for the state before it is rewritten, and before each replay: for
 what that writes, which is the whole state where all keys change, and for what the query writes."""
@@ -251,16 +253,23 @@ def tells_changes(operators: Iterable[str]) -> bool:
     return _WHOLE.isdisjoint(operators)
 
 
-def why_never(replays: int, left: int, seconds: float, within: float) -> str | None:
+def why_never(left: Sequence[int], seconds: float, within: float) -> str | None:
     """Why a copy does not catch up, in words; None: it may.
 
     Args:
-        replays: how many there were.
-        left: batches that are still to be replayed.
+        left: batches that were to be replayed before each replay, and are now.
         seconds: since the query runs with a copy beside it.
     """
+    replays, now = len(left) - 1, left[-1]
     if seconds > within:
-        return f"its copy has not caught up in {within:.0f} s: {left} batches are left"
+        return f"its copy has not caught up in {within:.0f} s: {now} batches are left"
     if replays >= MOST_REPLAYS:
-        return f"its copy has not caught up by {replays} replays: {left} batches are left"
+        return f"its copy has not caught up by {replays} replays: {now} batches are left"
+    if replays >= _TREND:
+        before = left[-1 - _TREND]
+        if (before - now) * (MOST_REPLAYS - replays) < (now - NEAR) * _TREND:
+            return (
+                f"its copy catches up too slowly: {now} batches are left, and {before} were "
+                f"{_TREND} replays ago"
+            )
     return None

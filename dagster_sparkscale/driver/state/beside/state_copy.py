@@ -341,20 +341,20 @@ class StateCopy:
 
     def _catch_up(self) -> None:
         self._report.step("catching up")
-        replays = 0
+        left: list[int] = []
         while True:
             if (why := self._given_up()) is not None:
                 raise NotBeside(why)
             batch = read_latest(self._folder, layout.COMMITS)
-            left = 0 if batch is None else batch - self._batches.done
-            if left <= 0 or (left <= limits.NEAR and replays >= _ENOUGH):
+            left.append(0 if batch is None else batch - self._batches.done)
+            self._report.add(behind=left[-1])
+            if left[-1] <= 0 or (left[-1] <= limits.NEAR and len(left) > _ENOUGH):
                 return
             seconds = time.monotonic() - self._began
-            if why := limits.why_never(replays, left, seconds, self._asked.within):
+            if why := limits.why_never(left, seconds, self._asked.within):
                 raise NotBeside(why)
             assert batch is not None
             self._replay(batch, self._for_nothing)
-            replays += 1
 
     def _given_up(self) -> str | None:
         if self._attempt.stopping():

@@ -148,13 +148,30 @@ def test_batches_are_replayed_as_one_where_that_comes_to_the_same(
 
 
 def test_a_copy_that_does_not_catch_up_is_given_up():
-    assert limits.why_never(39, 5, 899.0, 900.0) is None
-    assert limits.why_never(40, 5, 1.0, 900.0) == (
+    assert limits.why_never([*range(34, 4, -1)], 899.0, 900.0) is None
+    assert limits.why_never([*range(45, 4, -1)], 1.0, 900.0) == (
         "its copy has not caught up by 40 replays: 5 batches are left"
     )
-    assert limits.why_never(0, 5, 901.0, 900.0) == (
+    assert limits.why_never([5], 901.0, 900.0) == (
         "its copy has not caught up in 900 s: 5 batches are left"
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "why"),
+    [
+        ([9, *[8] * 9], None),  # nine replays do not tell
+        ([9, *[8] * 10], "too slowly: 8 batches are left, and 9 were 10 replays ago"),
+        ([5] * 11, "too slowly: 5 batches are left, and 5 were 10 replays ago"),
+        ([5, *[6] * 10], "too slowly: 6 batches are left, and 5 were 10 replays ago"),
+        ([9, 9, 9, 8, 8, 8, 7, 7, 7, 7, 6], None),  # 5 more take 17 replays, and there are 30
+        ([2, *[1] * 10], None),
+        ([20, 20, *range(20, 10, -1)], None),
+        ([*[5] * 24, 4, 3], None),  # 2 more take 10 replays, and there are 15
+    ],
+)
+def test_one_that_would_not_have_by_the_last_replay_is_given_up_at_once(left, why):
+    assert (limits.why_never(left, 1.0, 900.0) or "None").endswith(str(why))
 
 
 @pytest.mark.parametrize(
