@@ -92,7 +92,7 @@ class KeyGroups:
         if not _is_whole(partitions) or partitions < 1:
             return "must be a whole number of at least 1"
         if partitions > self.count:
-            return f"must be at most {self.count}, as there are {self.count} key groups, for good"
+            return f"must be at most {self.count}, as there are {self.count} key groups"
         if plain_hash or self.count % partitions == 0:
             return None
         below, above = self._around(partitions)

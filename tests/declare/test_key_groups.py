@@ -53,7 +53,7 @@ def test_no_reason_against_a_number_exactly_where_it_is_among_them(
         (-4, "must be a whole number of at least 1"),
         (2.0, "must be a whole number of at least 1"),
         (True, "must be a whole number of at least 1"),
-        (129, "must be at most 128, as there are 128 key groups, for good"),
+        (129, "must be at most 128, as there are 128 key groups"),
         (
             48,
             "must divide 128, the number of key groups, as 32 and 64 do; State(plain_hash=True) "

@@ -60,7 +60,7 @@ ZONE = 'must be the name of a timezone, such as "Europe/Berlin" or "UTC"'
         ),
         (
             {"partitions": 129, "plain_hash": True},
-            "partitions = 129: must be at most 128, as there are 128 key groups, for good",
+            "partitions = 129: must be at most 128, as there are 128 key groups",
         ),
         ({"plain_hash": "no"}, "plain_hash = 'no': must be True or False"),
         ({"align_executors": 1}, "align_executors = 1: must be True or False"),
