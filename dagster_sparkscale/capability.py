@@ -7,7 +7,6 @@ questions, each about a `Situation`, and name none of them; `capabilities.py` do
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import dagster as dg
@@ -22,6 +21,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.once import once
 from dagster_sparkscale.operations import Operation, Operations, Streams
 
 
@@ -38,13 +38,13 @@ class Situation:
     learned: Mapping[str, float] = field(default_factory=dict)
     """What capabilities have learned of the stream, each under keys of its own."""
 
-    @cached_property
+    @once
     def steering(self) -> Steering:
         """How far the stream may be changed by itself now."""
         record = self.driver.record if self.driver is not None else None
         return in_force(record, self.stream, self.now)
 
-    @cached_property
+    @once
     def bounds(self) -> Bounds:
         """Between which numbers of executors the stream can move now."""
         shards = None if self.evaluation is None else self.evaluation.shards

@@ -43,10 +43,11 @@ def read(kind: TypeAdapter[T], text: bytes | str) -> T:
         except ValidationError as error:
             if (mended := _mended(text, error)) is None:
                 raise
-            value = kind.validate_json(mended, strict=True)
+            value, text = kind.validate_json(mended, strict=True), mended
     except ValidationError as error:
         raise Malformed(_explain(error)) from None
-    _check_numbers(value, "")
+    if _may_be_large(text):
+        _check_numbers(value, "")
     return value
 
 
@@ -76,6 +77,25 @@ def _explain(error: ValidationError) -> str:
         return f"{name}: missing"
     right = _TYPES.get(fault["type"], fault["msg"].removeprefix("Input should be "))
     return f"{name} = {reprlib.repr(found)}: must be {right}"
+
+
+def _may_be_large(text: bytes | str) -> bool:
+    """Whether a number in JSON may be one that `_check_numbers` refuses, by how it is written.
+
+    To look through what was read takes as long as to read it.
+    """
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    kinds = data.translate(_KINDS)
+    return b"0" * _DIGITS in kinds or b"0e" in kinds or b"NaN" in data or b"Infinity" in data
+
+
+_KINDS = bytes(
+    ord("0") if chr(byte).isdigit() and byte < 128 else ord("e") if byte in b"eE" else ord(" ")
+    for byte in range(256)
+)
+"""What a byte is: of a number, what may begin an exponent, or neither."""
+_DIGITS = len(str(_LARGEST))
+"""A number with fewer before its point is smaller, if it has no exponent."""
 
 
 def _check_numbers(value: Any, name: str) -> None:

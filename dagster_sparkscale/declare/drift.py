@@ -102,7 +102,8 @@ def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
     if not started_with.isdecimal():
         return replace(bounds, ceiling=None)
     ceiling = int(started_with)
-    bounds = replace(bounds, ceiling=ceiling)
+    if bounds.ceiling != ceiling:
+        bounds = replace(bounds, ceiling=ceiling)
     if bounds.maximum is not None and bounds.maximum <= ceiling:
         return bounds
     declared = "no maximum" if bounds.maximum is None else f"a maximum of {bounds.maximum}"

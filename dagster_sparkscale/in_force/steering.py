@@ -8,7 +8,6 @@ an entry keeps from being done is still decided, and the reason says what that w
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 from dagster_sparkscale.clusters.errors import Overtaken
@@ -26,6 +25,7 @@ from dagster_sparkscale.declare.calendar import Moment, Spell
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.markdown import clock
+from dagster_sparkscale.once import once
 
 Source = Literal["person", "calendar", "autoscaler"]
 
@@ -95,7 +95,7 @@ class Steering:
         """One of the entries as people read it at this moment."""
         return self.lines[self.entries.index(entry)]
 
-    @cached_property
+    @once
     def lines(self) -> tuple[str, ...]:
         """All entries, a line each."""
         # Once: each moment in it costs more than all else of an entry.

@@ -46,8 +46,9 @@ def _room(cursor: Cursor) -> int:
     return room_for(max(len(cursor["streams"]), len(cursor["fleet"]["problems"])))
 
 
-def reduced(cursor: Cursor) -> str:
-    """A cursor as text for which there is no room: `LEFT_OUT` in it says what it lacks."""
+def reduced(cursor: Cursor) -> tuple[str, list[str]]:
+    """A cursor as text for which there is no room, and what it lacks, which it says itself under
+    `LEFT_OUT`."""
     text, room = "", _room(cursor)
     for said, without in _LESS:
         less = without(cursor)
@@ -57,7 +58,7 @@ def reduced(cursor: Cursor) -> str:
         text = _text(cursor)
         if len(text) <= room:
             break
-    return text or _text(cursor)
+    return text or _text(cursor), cursor.get(LEFT_OUT, [])
 
 
 def read(text: str) -> str:

@@ -136,7 +136,7 @@ class Memory:
     """When the fleet was told of minutes that no event of their stream tells of yet, seconds since
     the epoch."""
     left_out: list[str] = field(default_factory=list)
-    """What the cursor had no room for, in words."""
+    """What the cursor has no room for, in words."""
 
     @classmethod
     def load(cls, cursor: str | None) -> "Memory":
@@ -158,21 +158,28 @@ class Memory:
         return read
 
     def of(self, stream: str) -> StreamMemory:
-        return self.streams.setdefault(stream, StreamMemory())
+        known = self.streams.get(stream)
+        if known is None:
+            known = self.streams[stream] = StreamMemory()
+        return known
 
     def dump(self, keep: Collection[str], spill: Callable[[], bool] = lambda: False) -> str:
-        """The cursor, without streams that are not in `keep` any more.
+        """The cursor. Streams that are not in `keep` any more are forgotten.
 
         Args:
             spill: takes minutes out of this memory where the cursor has no room for them; False:
                 there are none, or nobody takes them.
         """
-        whole = cursors.whole(cursor := self._cursor(keep))
-        if whole is None and spill():
-            whole = cursors.whole(cursor := self._cursor(keep))
-        return cursors.reduced(cursor) if whole is None else whole
+        self.streams = {name: known for name, known in self.streams.items() if name in keep}
+        self.left_out = []
+        text = cursors.whole(cursor := self._cursor())
+        if text is None and spill():
+            text = cursors.whole(cursor := self._cursor())
+        if text is None:
+            text, self.left_out = cursors.reduced(cursor)
+        return text
 
-    def _cursor(self, keep: Collection[str]) -> cursors.Cursor:
+    def _cursor(self) -> cursors.Cursor:
         # Not `asdict`: it would copy each value of each minute.
         kept = {
             name: _flat(memory, "learned", "spilled")
@@ -180,7 +187,6 @@ class Memory:
             | {"evaluated": vars(memory.evaluated), "usage": vars(memory.usage)}
             | {"asked": vars(memory.asked)}
             for name, memory in self.streams.items()
-            if name in keep
         }
         return {"streams": kept, "fleet": asdict(self.fleet), "spills": self.spills}
 

@@ -57,7 +57,7 @@ class Tick:
         self._began, self._seconds = began, seconds
         self._streams, self._mine = watch.streams, watch.shard.streams
         self._now = time.time()
-        self._memory = Memory.load(context.cursor)
+        self._memory = watch.remembered(context.cursor)
         self._cluster = self._streams.cluster(context)
         self._owner = self._streams.owner(code_location(context))
         self._faults: list[str] = []
@@ -108,6 +108,7 @@ class Tick:
         keep = {*self._mine, *(orphan.driver.stream for orphan in orphans)}
         keep |= remembered_streams & board.unsettled if board.has_moved else remembered_streams
         cursor = self._memory.dump(keep, telling.spill)
+        self._watch.wrote = cursor, self._memory
         self._watch.cursor = None if self._watch.unread else cursor  # None settles nothing
         self._watch.pace.told(telling.events)
         return dg.SensorResult(

@@ -5,6 +5,8 @@ import pytest
 
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
+from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.process import Watch
 from tests.watch.deployment import STREAM, Deployment
 
 
@@ -12,6 +14,19 @@ from tests.watch.deployment import STREAM, Deployment
 def no_pauses(monkeypatch):
     monkeypatch.setattr(rescale_module, "_POLL", 0)
     monkeypatch.setattr(reconcile_module, "_POLL", 0)
+
+
+@pytest.fixture(autouse=True)
+def what_a_tick_remembers_is_what_its_cursor_says(monkeypatch):
+    """Whether or not the process that has written a cursor goes on with it."""
+    remembered = Watch.remembered
+
+    def compared(watch: Watch, cursor: str | None) -> Memory:
+        found = remembered(watch, cursor)
+        assert found == Memory.load(cursor)
+        return found
+
+    monkeypatch.setattr(Watch, "remembered", compared)
 
 
 @pytest.fixture(autouse=True)

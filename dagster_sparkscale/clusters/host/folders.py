@@ -61,7 +61,7 @@ class StreamFolder:
             raise ClusterError(f"stream = {stream!r}: must be letters, digits and underscores")
         self.stream = stream
         self.state_dir = state_dir
-        self.path = state_dir / "streams" / stream
+        self.path = Path(state_dir, "streams", stream)
         self._records = Register(self.path / "record")
 
     def create(self) -> None:
@@ -111,7 +111,7 @@ class StreamFolder:
             self._records.swap(record.revision, json.dumps(asdict(kept)).encode())
 
     def submission(self, epoch: int) -> "SubmissionFolder":
-        return SubmissionFolder(self.path / "submissions" / str(epoch))
+        return SubmissionFolder(Path(self.path, "submissions", str(epoch)))
 
     def prune(self, keep: int = KEPT_SUBMISSIONS) -> None:
         """Delete the folders of all but the newest submissions."""
@@ -126,14 +126,18 @@ class StreamFolder:
 
 
 class _File:
-    """The path of a file in a submission's folder. Made when it is asked for: a tick looks at a
-    thousand folders, and at few files of each."""
+    """The path of a file in a submission's folder. Made when it is first asked for, and kept: a
+    tick looks at a thousand folders, and at few files of each."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __set_name__(self, _: type, field: str) -> None:
+        self._field = field
+
     def __get__(self, folder: "SubmissionFolder", _: type) -> Path:
-        return folder.path / self._name
+        path = vars(folder)[self._field] = folder.path / self._name
+        return path
 
 
 class SubmissionFolder:

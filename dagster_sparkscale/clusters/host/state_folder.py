@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFol
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.once import once
 
 
 class FolderDriver(SubmittedDriver):
@@ -28,7 +29,7 @@ class FolderDriver(SubmittedDriver):
         super().__init__(folder.stream, record)
         self.folder = folder
 
-    @property
+    @once
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
 
