@@ -7,6 +7,7 @@ Nothing here survives the process, and nothing here is needed for safety.
 
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,14 +21,36 @@ from dagster_sparkscale.durations import span
 from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.quantities import counted
 from dagster_sparkscale.watch.fleet.news import Occurrence
+from dagster_sparkscale.watch.fleet.problems import Problems
 from dagster_sparkscale.watch.fleet.rows import UNJUDGED, Row
 from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.shards import spread
 
 FRESH = 10.0
 """Seconds for which what one shard has got of the cluster manager is good for the others."""
-Moved = tuple[StreamMemory, Collection[int]]
-"""What a sensor remembers of a stream, and when the fleet was told of minutes of its streams."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What the sensors of a cluster remembered of a stream when the process began."""
+
+    stream: StreamMemory
+    spills: Collection[int]
+    """When the fleet was told of minutes of the stream, among others."""
+    problems: Problems
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What the other shards of a cluster have found."""
+
+    rows: Sequence[Row]
+    unwatched: Sequence[Row]
+    """Rows of the streams whose shards are silent; they say so."""
+    problems: Mapping[str, Problems]
+    """Of all these streams, as they were last told, by stream."""
+
+
 SILENT = 180.0
 """Seconds after which a shard that has told nothing counts as not evaluated any more: three
 ticks."""
@@ -47,6 +70,7 @@ class Board:
         self._at: dict[str, float] = {}
         """When each shard last told, by `time.monotonic()`."""
         self._rows: dict[str, Sequence[Row]] = {}
+        self._problems: dict[str, Mapping[str, Problems]] = {}
         self._shares: dict[str, Share] = {}
         """What each stream has, by its name."""
         self._shares_at: dict[str, float] = {}
@@ -89,31 +113,33 @@ class Board:
                 raise self._taken
             return self._taken
 
-    def tell(self, sensor: str, rows: Iterable[Row]) -> None:
-        """A shard has evaluated its streams, and these are their rows."""
+    def tell(self, sensor: str, rows: Iterable[Row], problems: Mapping[str, Problems]) -> None:
+        """A shard has evaluated its streams, and these are their rows and their problems."""
         with self._lock:
             self._rows[sensor], self._at[sensor] = tuple(rows), time.monotonic()
+            self._problems[sensor] = dict(problems)
 
-    def rows_beside(self, sensor: str, now: float) -> list[Row] | None:
-        """The rows of all other shards' streams. A stream whose shard is silent has a row that says
-        so. None: some have not been evaluated yet since the process began, and may be any moment.
+    def beside(self, sensor: str, now: float) -> Beside | None:
+        """What all other shards have found. None: some have not evaluated their streams yet since
+        the process began, and may any moment.
 
         Args:
             now: seconds since the epoch.
         """
         with self._lock:
-            rows = list[Row]()
+            rows, unwatched = list[Row](), list[Row]()
             for other, streams in self._shards.items():
                 if other == sensor:
                     continue
                 silent_for = time.monotonic() - self._at.get(other, self._began)
                 if silent_for > SILENT:
-                    rows += [_unwatched(each, other, silent_for, now) for each in streams]
+                    unwatched += [_unwatched(each, other, silent_for, now) for each in streams]
                 elif other in self._at:
                     rows += self._rows[other]
                 elif streams:
                     return None
-            return rows
+            told = (found for other, found in self._problems.items() if other != sensor)
+            return Beside(rows, unwatched, ChainMap(*map(dict, told)))
 
     def unwatched(self, sensor: str, now: float) -> dict[str, Occurrence]:
         """The other shards that are silent, as problems of the fleet, by their sensor.

@@ -42,8 +42,7 @@ def whole(cursor: Cursor) -> str | None:
 
 
 def _room(cursor: Cursor) -> int:
-    # The first sensor remembers the problems of all the others' streams, too.
-    return room_for(max(len(cursor["streams"]), len(cursor["fleet"]["problems"])))
+    return room_for(len(cursor["streams"]))
 
 
 def reduced(cursor: Cursor) -> tuple[str, list[str]]:
@@ -142,6 +141,12 @@ def _texts_cut(most: int) -> Callable[[Cursor], Cursor]:
     return cut
 
 
+def _own_problems(cursor: Cursor) -> Cursor:
+    problems = cursor["fleet"]["problems"]
+    own = {stream: found for stream, found in problems.items() if stream in cursor["streams"]}
+    return {**cursor, "fleet": {**cursor["fleet"], "problems": own}}
+
+
 def _no_problems(cursor: Cursor) -> Cursor:
     # Never told of, the fleet has them read back from its last event.
     return {**cursor, "fleet": {**cursor["fleet"], "problems": {}, "told_at": 0.0}}
@@ -156,6 +161,7 @@ _LESS: Sequence[tuple[str, Callable[[Cursor], Cursor]]] = (
     ("texts that are only compared, for which marks stand", _each(_marked)),
     ("the texts of problems, but for their beginnings", _texts_cut(40)),
     ("the texts of problems", _texts_cut(0)),
+    ("the problems of streams whose sensors are silent", _own_problems),
     (
         "what was learned and asked for, and today's usage, of each stream",
         _each(lambda row: {name: row[name] for name in (*_NEEDED, *_OF_A_RUN) if name in row}),

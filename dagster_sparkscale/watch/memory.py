@@ -171,6 +171,8 @@ class Memory:
                 there are none, or nobody takes them.
         """
         self.streams = {name: known for name, known in self.streams.items() if name in keep}
+        problems = self.fleet.problems
+        self.fleet.problems = {name: found for name, found in problems.items() if name in keep}
         self.left_out = []
         text = cursors.whole(cursor := self._cursor())
         if text is None and spill():

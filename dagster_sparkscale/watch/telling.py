@@ -18,14 +18,17 @@ from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch.assess import Assessment
+from dagster_sparkscale.watch.board import Beside
 from dagster_sparkscale.watch.fleet.events import (
     carrying_minutes,
     fleet_event,
     fleet_key,
     last_picture,
+    recall,
     told_again,
 )
 from dagster_sparkscale.watch.fleet.orphan import Orphan
+from dagster_sparkscale.watch.fleet.problems import Problems
 from dagster_sparkscale.watch.fleet.rows import UNJUDGED, Row, orphan_row, row
 from dagster_sparkscale.watch.fleet.verdict import headline
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
@@ -67,15 +70,26 @@ class Telling:
         self._events: list[Event] = []
         self._of_fleet: list[dg.AssetObservation] = []
         self._rows: dict[str, Row] = {}
+        self._problems: Mapping[str, Problems] = {}
+        """Of all streams of the cluster, once their rows are known."""
         self._minutes: dict[str, Minute] = {}
         self._is_whole = False
         """Whether the rows are those of all streams of the cluster."""
         self._all_minutes = True
         """Whether all minutes are known that the fleet's events carry."""
+        self._unwatched: Collection[str] = ()
 
     @property
     def events(self) -> Sequence[Event]:
         return [*self._events, *self._of_fleet]
+
+    @property
+    def unwatched(self) -> Collection[str]:
+        """Streams that no sensor evaluates at the moment, or perhaps none: their problems are
+        remembered by the first one."""
+        if not self._watch.shard.leads:
+            return ()
+        return self._unwatched if self._is_whole else self._memory.fleet.problems.keys()
 
     def restore(self) -> None:
         """Read the minutes back that events of the fleet carry, and how fast events are stored."""
@@ -191,22 +205,36 @@ class Telling:
     def tell_of_fleet(self, orphans: Sequence[Orphan]) -> None:
         """Tell of the fleet, where it is to be told of now. That it can't be must not cost the
         streams their cursor."""
-        shard = self._watch.shard
-        if not shard.leads:
-            shard.board.tell(shard.sensor, self._rows.values())
-            return
+        shard, fleet = self._watch.shard, self._memory.fleet
         try:
-            beside = shard.board.rows_beside(shard.sensor, self._now)
+            recall(fleet, self._instance, self._fleet_key, self._owner)
+            fleet.see(self._rows.values())
+            if not shard.leads:
+                mine = {name: fleet.problems.get(name, {}) for name in self._rows}
+                shard.board.tell(shard.sensor, self._rows.values(), mine)
+                fleet.told_at = fleet.told_at or self._now
+                return
+            beside = shard.board.beside(shard.sensor, self._now)
             if beside is None:
                 return  # in a picture of a part, the others' problems would be over
             self._is_whole = True
-            self._rows |= {row.stream: row for row in beside}
             self._events += orphan_events(orphans, self._memory)
-            for orphan in orphans:
-                self._rows[orphan.driver.stream] = orphan_row(orphan, now=self._now)
+            self._add(beside, [orphan_row(orphan, now=self._now) for orphan in orphans])
             self._of_fleet = [*self._fleet_event()]
         except Exception as error:
             self._say("the fleet can't be told of", error)
+
+    def _add(self, beside: Beside, orphans: Sequence[Row]) -> None:
+        """Add what others have found to what this sensor tells of the fleet. What nobody else
+        remembers of it, this one does."""
+        fleet = self._memory.fleet
+        self._unwatched = {row.stream for row in beside.unwatched}
+        for name in self._unwatched & beside.problems.keys():
+            fleet.problems.setdefault(name, beside.problems[name])
+        fleet.see([*beside.unwatched, *orphans])
+        theirs = {row.stream: beside.problems.get(row.stream, {}) for row in beside.rows}
+        self._problems = {**fleet.problems, **theirs}
+        self._rows |= {row.stream: row for row in (*beside.rows, *beside.unwatched, *orphans)}
 
     def spill(self) -> bool:
         """Have the fleet's event carry the minutes for which the cursor has no room."""
@@ -229,7 +257,7 @@ class Telling:
             # It carries minutes only, and the page goes on showing what was last told.
             last = board.picture or last_picture(instance, self._fleet_key)
             return [told_again(last) if last else dg.AssetObservation(self._fleet_key)]
-        of = self._watch.streams, self._rows.values(), self._memory.fleet, instance
+        of = self._watch.streams, self._rows.values(), self._problems, self._memory.fleet, instance
         before = replace(self._memory.fleet)
         try:
             unwatched = board.unwatched(self._watch.shard.sensor, self._now)
@@ -237,7 +265,7 @@ class Telling:
             events = [*fleet_event(*of_all, due=due, unwatched=unwatched, ticked=board.ticked)]
         except Exception:
             # Nothing was told: the next tick must not take it for told, and wait for minutes.
-            self._memory.fleet = replace(before, problems=self._memory.fleet.problems)
+            self._memory.fleet = before
             raise
         for event in events:
             board.picture = event

@@ -25,6 +25,7 @@ from dagster_sparkscale.watch.board import Moved
 from dagster_sparkscale.watch.budget import within
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.fleet.orphan import Orphan
+from dagster_sparkscale.watch.fleet.problems import Problems
 from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.one_by_one import TELLING
@@ -105,7 +106,7 @@ class Tick:
         # Stored, it would pass for the later of both.
         self._watch.carried |= {name: self._memory.streams.pop(name) for name in unknown}
         board, remembered_streams = self._watch.shard.board, self._memory.streams.keys()
-        keep = {*self._mine, *(orphan.driver.stream for orphan in orphans)}
+        keep = {*self._mine, *telling.unwatched, *(orphan.driver.stream for orphan in orphans)}
         keep |= remembered_streams & board.unsettled if board.has_moved else remembered_streams
         cursor = self._memory.dump(keep, telling.spill)
         self._watch.wrote = cursor, self._memory
@@ -139,13 +140,15 @@ class Tick:
                 streams[name] = carried.pop(name, StreamMemory())
             return new if self._watch.unread <= UNREAD else ()
         self._watch.unread = 0
-        for name, (known, spills) in moved.items():
-            mine = streams.get(name)
+        for name, found in moved.items():
+            mine, known = streams.get(name), found.stream
             # This sensor's own may be from before the stream went to the other.
             if mine is None or mine.last_at < known.last_at:
                 # A copy: the next tick takes it again, where this one is dropped.
                 streams[name] = replace(known, checks={**known.checks})
-                self._memory.spills = sorted({*self._memory.spills, *spills})
+                self._memory.spills = sorted({*self._memory.spills, *found.spills})
+            if found.problems:
+                self._memory.fleet.problems.setdefault(name, {**found.problems})
         for name, seen in carried.items():
             self._memory.of(name).go_on(seen)
         return ()
@@ -154,14 +157,21 @@ class Tick:
         """What all sensors of the cluster remember of each stream; of two the later."""
         cursors = sensor_cursors(self._instance, code_location(self._context))
         found: dict[str, Moved] = {}
+        problems: dict[str, Problems] = {}
         for sensor, cursor in cursors.items():
             if not is_autoscaler(sensor, self._streams.cluster_key):
                 continue
             memory = Memory.load(cursor)
+            problems |= memory.fleet.problems
             for name, known in memory.streams.items():
-                if name not in found or found[name][0].last_at < known.last_at:
-                    found[name] = known, memory.spills if known.spilled_at else ()
-        return found
+                if name not in found or found[name].stream.last_at < known.last_at:
+                    spills = memory.spills if known.spilled_at else ()
+                    found[name] = Moved(known, spills, memory.fleet.problems.get(name, {}))
+        # Of a release before, the first sensor has those of all streams.
+        return {
+            name: replace(known, problems=known.problems or problems.get(name, {}))
+            for name, known in found.items()
+        }
 
     def _look(self) -> dict[str, Sighting]:
         """A sighting of each stream, by name."""

@@ -17,7 +17,7 @@ from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.watch.alerts.alerts import AFTER, Alert, AlertMemory, Outcome
-from dagster_sparkscale.watch.fleet.memory import FleetMemory
+from dagster_sparkscale.watch.fleet.memory import FleetMemory, that_stand
 from dagster_sparkscale.watch.fleet.news import News, Occurrence
 from dagster_sparkscale.watch.fleet.rows import Failing, Row, loops
 
@@ -108,10 +108,11 @@ def alerts_of(
     for minute in range(minutes):
         now = BEGIN + minute * MINUTE
         rows = [stream(now) for stream in streams]
-        if fleet.is_due(rows, now):
+        fleet.see(rows)
+        if fleet.is_due(rows, fleet.problems, now):
             standing = [
                 Occurrence(each.stream, problem, one.since, one.text, "")
-                for each, problem, one in fleet.standing(rows, now)
+                for each, problem, one in that_stand(rows, fleet.problems, now)
             ]
             news = News("web/x", now, tuple(standing[:LISTED]), max(0, len(standing) - LISTED))
         alerts = AlertMemory.load(alerts.dump())

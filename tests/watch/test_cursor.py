@@ -166,13 +166,25 @@ class TestItsLength:
         text = memory.dump(memory.streams, spill=lambda: pytest.fail("there is room"))
         assert Memory.load(text) == memory
 
-    def test_problems_of_streams_of_other_sensors_have_room_of_their_own(self):
-        memory = fleet(3000, problems=3000)
-        for name in list(memory.streams)[1000:]:
+    def test_problems_of_streams_of_silent_sensors_have_no_room_of_their_own(self):
+        memory = fleet(10_000, problems=10_000)
+        names = list(memory.streams)
+        for name in names[1000:]:
             del memory.streams[name]
-        found = Memory.load(memory.dump(keep=memory.streams))
-        assert found.left_out == []
-        assert found.fleet.problems == memory.fleet.problems
+        text = memory.dump(keep=names)
+        assert len(text) <= cursor.ROOM
+        found = Memory.load(text)
+        assert found.left_out[-1] == "the problems of streams whose sensors are silent"
+        assert found.fleet.problems.keys() == set(names[:1000])
+        assert all(
+            one["unhealthy"].since == memory.fleet.problems[name]["unhealthy"].since
+            for name, one in found.fleet.problems.items()
+        )
+
+    def test_of_what_is_not_kept_no_problem_is_remembered(self):
+        memory = fleet(4, problems=4)
+        kept = next(iter(memory.streams))
+        assert Memory.load(memory.dump(keep=[kept])).fleet.problems.keys() == {kept}
 
     def test_more_streams_have_more_room(self):
         memory = fleet(3000)

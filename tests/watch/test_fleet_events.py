@@ -49,7 +49,8 @@ class Told:
     def at(self, seconds: float, *rows: Row) -> dict | None:
         now = START + seconds
         rows = tuple(replace(row, seen_at=now) for row in rows)
-        known = STREAMS, rows, self.memory, self.instance, World().cluster
+        self.memory.see(rows)
+        known = STREAMS, rows, self.memory.problems, self.memory, self.instance, World().cluster
         events = [*fleet_event(*known, "web/x", now)]
         if not events:
             return None
@@ -139,7 +140,7 @@ class TestWhen:
     def test_what_another_sensor_tells_again_is_short_and_the_news_are_as_they_were(self):
         told, fleet = Told(), [line(f"s{n:03}") for n in range(100)]
         told.at(0, *fleet)
-        known = STREAMS, fleet, FleetMemory(), told.instance, World().cluster
+        known = STREAMS, fleet, {}, FleetMemory(), told.instance, World().cluster
         [event] = fleet_event(*known, "web/x", START)
         told.instance.report_runless_asset_event(event)
         again = told_again(carrying_minutes(event, "some"))

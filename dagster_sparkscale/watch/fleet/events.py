@@ -19,9 +19,9 @@ from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.markdown import INLINE, carried, clock, fitted, hidden
 from dagster_sparkscale.names import FLEET, MINUTES, scoped
 from dagster_sparkscale.operations import Streams
-from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory, that_stand
 from dagster_sparkscale.watch.fleet.news import News, Occurrence, what_is
-from dagster_sparkscale.watch.fleet.problems import Problem, Standing
+from dagster_sparkscale.watch.fleet.problems import Problem, Problems, Standing
 from dagster_sparkscale.watch.fleet.rows import Row, worst_first
 from dagster_sparkscale.watch.fleet.text import (
     AND_MORE,
@@ -72,9 +72,27 @@ def fleet_asset(streams: Streams) -> dg.AssetSpec:
 _NOBODY: Mapping[str, Occurrence] = {}
 
 
+def recall(memory: FleetMemory, instance: DagsterInstance, key: dg.AssetKey, owner: str) -> None:
+    """Where the cursor was lost, remember what stood when the fleet was last told of: it is not
+    over.
+
+    Args:
+        key: of the fleet's asset.
+        owner: the code location and cluster it is told by.
+    """
+    if memory.told_at or (last := latest(instance, key, owner)) is None:
+        return
+    for one in last.problems:
+        known = memory.problems.setdefault(one.stream, {})
+        known[cast(Problem, one.problem)] = Standing(
+            one.since, last.at, one.text, health=one.health
+        )
+
+
 def fleet_event(
     streams: Streams,
     rows: Iterable[Row],
+    problems: Mapping[str, Problems],
     memory: FleetMemory,
     instance: DagsterInstance,
     cluster: ClusterManager,
@@ -89,6 +107,7 @@ def fleet_event(
     told before.
 
     Args:
+        problems: of all streams, by their names.
         owner: the code location and cluster it is told by.
         now: seconds since the epoch.
         due: whether it is to be told of though nothing of it has changed.
@@ -97,15 +116,8 @@ def fleet_event(
     """
     fleet = worst_first(rows)
     key = fleet_key(streams.cluster_key)
-    if not memory.told_at and (last := latest(instance, key, owner)) is not None:
-        # Its cursor was lost, and what stands is not over.
-        for one in last.problems:
-            known = memory.problems.setdefault(one.stream, {})
-            known[cast(Problem, one.problem)] = Standing(
-                one.since, last.at, one.text, health=one.health
-            )
     last_at = memory.told_at
-    if not memory.is_due(fleet, now) and not due:
+    if not memory.is_due(fleet, problems, now) and not due:
         return
     busy = in_flight(instance, streams.cluster_key, cluster, now)
     fleet = [
@@ -115,7 +127,7 @@ def fleet_event(
         for row in fleet
     ]
     standing = [asdict(each) for each in _as_before(unwatched, ticked, instance, key, owner, now)]
-    standing += [_as_problem(*each) for each in memory.standing(fleet, now)]
+    standing += [_as_problem(*each) for each in that_stand(fleet, problems, now)]
     event = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in event.metadata and not memory.whole_is_due(now):
         elsewhere = {ALL_STREAMS: _elsewhere(memory.whole_at)}

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ _EARLY = 6.0  # seconds: ticks come every 60 to 65 s, and may be early by a mome
 @dataclass
 class FleetMemory:
     told_at: FiniteFloat = 0.0
-    """When the fleet was last told of, seconds since the epoch."""
+    """When the fleet was last told of, seconds since the epoch; of a sensor that does not tell of
+    it, when it began to remember. 0: nothing is remembered."""
     grave: int = 0
     """Digest of what was told then, of what is told at once when it changes."""
     light: int = 0
@@ -33,20 +34,24 @@ class FleetMemory:
     whole_at: FiniteFloat = 0.0
     """When all streams were last in what was told, seconds since the epoch."""
     problems: dict[str, Problems] = field(default_factory=dict)
-    """Problems by stream."""
+    """Problems by stream, of those that no other sensor evaluates."""
 
-    def is_due(self, rows: Iterable[Row], now: float) -> bool:
-        """Remember the problems of `rows`, and say whether the fleet is to be told of now, which
-        it is then taken to be.
+    def see(self, rows: Iterable[Row]) -> None:
+        """Remember the problems of `rows`."""
+        for row in rows:
+            found = problems(row, self.problems.pop(row.stream, {}))
+            if found:
+                self.problems[row.stream] = found
+
+    def is_due(self, rows: Iterable[Row], of: Mapping[str, Problems], now: float) -> bool:
+        """Whether the fleet is to be told of now, which it is then taken to be.
 
         Args:
+            of: the problems of all streams.
             now: seconds since the epoch.
         """
         fleet = sorted(rows, key=lambda row: row.stream)
-        before = self.problems
-        now_of = {row.stream: problems(row, before.get(row.stream, {})) for row in fleet}
-        self.problems = {stream: found for stream, found in now_of.items() if found}
-        standing = self.standing(fleet, now)
+        standing = that_stand(fleet, of, now)
         grave = _digest(
             [
                 [[row.stream, row.state] for row in fleet],
@@ -79,12 +84,15 @@ class FleetMemory:
         self.whole_at = now
         return True
 
-    def standing(self, rows: Sequence[Row], now: float) -> Iterator[tuple[Row, Problem, Standing]]:
-        """The problems that stand, in the order of `rows`."""
-        for row in rows:
-            for problem, standing in self.problems.get(row.stream, {}).items():
-                if not is_over(problem, standing, now):
-                    yield row, problem, standing
+
+def that_stand(
+    rows: Sequence[Row], of: Mapping[str, Problems], now: float
+) -> Iterator[tuple[Row, Problem, Standing]]:
+    """The problems `of` streams that stand, in the order of `rows`."""
+    for row in rows:
+        for problem, standing in of.get(row.stream, {}).items():
+            if not is_over(problem, standing, now):
+                yield row, problem, standing
 
 
 def _passed(pause: float, since: float, now: float) -> bool:

@@ -1,0 +1,139 @@
+"""Since when a stream has a problem, where several sensors evaluate the streams of one cluster.
+Each remembers those of its own streams, so that no cursor grows with the streams of others."""
+
+import pytest
+
+from dagster_sparkscale.watch import board as board_module
+from dagster_sparkscale.watch.memory import Memory
+from tests.watch.test_shards import Sharded, now, running  # noqa: F401  # a fixture
+from tests.watch.test_shards_memory import cursors, reloaded  # noqa: F401  # a fixture
+
+Cursors = dict[str, str | None]
+
+
+def failing(shards: int, cursors: Cursors) -> Sharded:  # noqa: F811
+    """Twelve streams whose drivers have all failed."""
+    made = running(12, shards, cursors=cursors)
+    for stream in made.streams:
+        made.world.end(stream.name)
+    return made
+
+
+def a_minute(made: Sharded, clock: list[float], *but: str) -> dict[str, float]:
+    """All sensors tick, `but` those; gives since when each stream has failed, as people are told
+    next, by stream."""
+    first, *others = made.names
+    clock[0] += 600  # whatever is so, it is told of
+    for name in others:
+        if name not in but:
+            made.tick(name)
+    told = made.tick(first).fleet
+    assert told is not None
+    return {
+        one["stream"]: one["since"]
+        for one in told["for alerts"]["problems"]
+        if one["problem"] == "failed"
+    }
+
+
+def remembered(made: Sharded, sensor: str) -> set[str]:
+    """The streams whose problems a sensor's cursor has."""
+    return {*Memory.load(made.cursors[sensor]).fleet.problems}
+
+
+def test_each_sensor_remembers_those_of_its_own_streams(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+) -> None:
+    made = failing(3, cursors)
+    assert len(a_minute(made, clock)) == 12
+    for name in made.names:
+        assert remembered(made, name) == made.evaluates(name) != set()
+
+
+@pytest.mark.parametrize("shards", [(1, 3), (3, 1), (2, 3), (3, 2)])
+def test_a_stream_that_comes_to_another_sensor_has_the_same_problem(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+    shards: tuple[int, int],
+) -> None:
+    before, after = shards
+    made = failing(before, cursors)
+    since = a_minute(made, clock)
+    made = reloaded(made, after)
+    for _ in range(4):
+        assert a_minute(made, clock) == since
+    for name in made.names:
+        assert remembered(made, name) == made.evaluates(name)
+
+
+def test_where_the_first_sensor_has_remembered_those_of_all_they_are_the_same(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+) -> None:
+    """As a release before did."""
+    made = failing(3, cursors)
+    since = a_minute(made, clock)
+    memories = {name: Memory.load(cursors[name]) for name in made.names}
+    first, *others = memories.values()
+    for memory in others:
+        first.fleet.problems |= memory.fleet.problems
+        memory.fleet.problems, memory.fleet.told_at = {}, 0.0
+    for name, memory in memories.items():
+        cursors[name] = memory.dump({stream.name for stream in made.streams})
+    made = reloaded(made, 3)
+    for _ in range(3):
+        assert a_minute(made, clock) == since
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_where_a_cursor_was_lost_it_is_the_same_problem(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+    lost: int,
+) -> None:
+    made = failing(2, cursors)
+    since = a_minute(made, clock)
+    cursors[made.names[lost]] = None
+    for _ in range(2):
+        assert a_minute(made, clock) == since
+
+
+def test_while_a_sensor_is_silent_the_first_one_remembers_those_of_its_streams(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+    now: list[float],  # noqa: F811
+) -> None:
+    made = failing(2, cursors)
+    first, other = made.names
+    since = a_minute(made, clock)
+    theirs = made.evaluates(other)
+    for _ in range(2):
+        now[0] += board_module.SILENT + 1
+        assert a_minute(made, clock, other) == since
+        assert remembered(made, first) == {stream.name for stream in made.streams}
+    made = reloaded(made, 2)  # and the process has ended meanwhile
+    made.tick(first)
+    now[0] += board_module.SILENT + 1
+    assert a_minute(made, clock, other) == since
+    assert a_minute(made, clock) == since
+    clock[0] += 600
+    made.tick(first)
+    assert remembered(made, first) == made.evaluates(first)
+    assert remembered(made, other) == theirs
+
+
+def test_what_is_over_is_over_wherever_it_was_remembered(
+    cursors: Cursors,  # noqa: F811
+    clock: list[float],
+) -> None:
+    made = failing(1, cursors)
+    a_minute(made, clock)
+    for stream in made.streams:
+        made.world.run(stream)
+        made.world.streams[stream.name].batch_seconds = 5
+    made = reloaded(made, 3)
+    for _ in range(3):
+        a_minute(made, clock)
+    assert a_minute(made, clock) == {}
+    assert [remembered(made, name) for name in made.names] == [set()] * 3
