@@ -48,7 +48,7 @@ class Beside:
     unwatched: Sequence[Row]
     """Rows of the streams whose shards are silent; they say so."""
     problems: Mapping[str, Problems]
-    """Of all these streams, as they were last told, by stream."""
+    """The problems of all these streams, as they were last told, by stream."""
 
 
 SILENT = 180.0

@@ -71,7 +71,7 @@ class Telling:
         self._of_fleet: list[dg.AssetObservation] = []
         self._rows: dict[str, Row] = {}
         self._problems: Mapping[str, Problems] = {}
-        """Of all streams of the cluster, once their rows are known."""
+        """The problems of all streams of the cluster, once their rows are known."""
         self._minutes: dict[str, Minute] = {}
         self._is_whole = False
         """Whether the rows are those of all streams of the cluster."""

@@ -73,7 +73,7 @@ _NOBODY: Mapping[str, Occurrence] = {}
 
 
 def recall(memory: FleetMemory, instance: DagsterInstance, key: dg.AssetKey, owner: str) -> None:
-    """Where the cursor was lost, remember what stood when the fleet was last told of: it is not
+    """Remember what stood when the fleet was last told of, where the cursor was lost: it is not
     over.
 
     Args:
