@@ -4,7 +4,7 @@ What there is no room for, the next tick tells: the minutes are kept, and what h
 another than what was told.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -33,11 +33,15 @@ from dagster_sparkscale.watch.fleet.rows import UNJUDGED, Row, orphan_row, row
 from dagster_sparkscale.watch.fleet.verdict import headline
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.orphans import orphan_events
-from dagster_sparkscale.watch.page.events import Event, events_of
+from dagster_sparkscale.watch.page.events import AGAIN, Event, check_keys, events_of
+from dagster_sparkscale.watch.page.occasions import has_come
+from dagster_sparkscale.watch.page.outcomes import Outcomes
 from dagster_sparkscale.watch.page.recent import Recent
 from dagster_sparkscale.watch.process import Watch
 from dagster_sparkscale.watch.turns import PATIENCE, Turn, in_turn
 
+READ_AHEAD = 1000
+"""Checks whose stored outcomes are read by one query at most: those of a hundred streams."""
 REASON = 1000
 """Characters of a decision's reason at most, in a minute: a policy of a user may say anything."""
 
@@ -73,6 +77,7 @@ class Telling:
         self._problems: Mapping[str, Problems] = {}
         """The problems of all streams of the cluster, once their rows are known."""
         self._minutes: dict[str, Minute] = {}
+        self._outcomes = Outcomes(instance)
         self._is_whole = False
         """Whether the rows are those of all streams of the cluster."""
         self._all_minutes = True
@@ -125,6 +130,7 @@ class Telling:
         self._watch.recents.tick(self._watch.shard.streams)
         self._read_operations()
         turns = [turn for one in assessments.values() if (turn := self._turn(one)) is not None]
+        self._read_outcomes([turn.stream for turn in turns])
         waiting = 0
         for name in in_turn(turns, self._now):
             known, recent = self._memory.of(name), self._recent(name)
@@ -193,7 +199,8 @@ class Telling:
         name, of = assessment.stream, (self._instance, self._watch.capabilities, assessment)
         try:
             known = self._memory.of(name)
-            new = [*events_of(*of, self._rows[name], self._minutes[name], known, recent)]
+            seen = self._rows[name], self._minutes[name]
+            new = [*events_of(*of, *seen, known, recent, self._outcomes)]
         except Exception as error:
             self._say(f"{name}: can't be told of", error)
             # `events_of` comes to its end, or remembers nothing.
@@ -284,6 +291,20 @@ class Telling:
             self._watch.operated.read_on(self._instance, self._now)
         except Exception as error:  # what was done of late must not hide how streams are
             self._say("what was done can't be read", error)
+
+    def _read_outcomes(self, names: Iterable[str]) -> None:
+        """Read ahead what Dagster has stored of the checks of those whose next event looks for
+        that."""
+        keys: list[dg.AssetCheckKey] = []
+        for name in names:
+            stream, known = self._watch.shard.streams[name], self._memory.of(name)
+            of = known.told.at, self._now
+            if has_come(name, AGAIN, *of) and has_come(name, stream.report_every, *of):
+                keys += check_keys(stream, known)
+        try:
+            self._outcomes.read_ahead(keys[:READ_AHEAD])
+        except Exception as error:  # each is asked for again, alone
+            self._say("what is stored of checks can't be read", error)
 
     def _say(self, what: str, error: Exception) -> None:
         if isinstance(error, NoAnswer):

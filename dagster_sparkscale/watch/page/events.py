@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
-from zlib import crc32
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -22,7 +21,6 @@ from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.private_dagster import stored_outcomes
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet.rows import Row
@@ -30,8 +28,16 @@ from dagster_sparkscale.watch.fleet.verdict import CRASH_LOOPING, IN_MAINTENANCE
 from dagster_sparkscale.watch.marks import mark, same
 from dagster_sparkscale.watch.memory import Reported, StreamMemory
 from dagster_sparkscale.watch.page import overview
-from dagster_sparkscale.watch.page.occasions import OPERATED, late_from, lesser, occasion, said
+from dagster_sparkscale.watch.page.occasions import (
+    OPERATED,
+    has_come,
+    late_from,
+    lesser,
+    occasion,
+    said,
+)
 from dagster_sparkscale.watch.page.operated import news_of
+from dagster_sparkscale.watch.page.outcomes import Outcomes
 from dagster_sparkscale.watch.page.picture import picture
 from dagster_sparkscale.watch.page.recent import Recent
 
@@ -53,10 +59,12 @@ def events_of(
     minute: Minute,
     memory: StreamMemory,
     recent: Recent,
+    outcomes: Outcomes,
 ) -> Iterator[Event]:
     """The events of a look at a stream.
 
     Args:
+        outcomes: what Dagster has stored of checks.
         minute: of this look; it is in `recent` already.
         memory: what earlier events have said, and the minutes that are in none. It is brought up to
             date when all events are taken.
@@ -74,14 +82,13 @@ def events_of(
     if why is None:
         memory.add(minute)
         return
-    # With an event, which each stream has at a moment of its own, as its hour: it costs a query. A
-    # run that has started a driver, or failed to, has stored checks of its own.
-    begins = crc32(stream.name.encode()) % AGAIN
-    hourly = (minute.at - begins) // AGAIN != (memory.told.at - begins) // AGAIN
+    # With an event, for it costs a query. A run that has started a driver, or failed to, has stored
+    # checks of its own.
+    hourly = has_come(stream.name, AGAIN, memory.told.at, minute.at)
     if hourly or (memory.told.headline, memory.told.epoch) != (now.headline, now.epoch):
         # The events of this tick are not stored yet.
         just_said = {each.check_name for each in checks}
-        forget_what_is_stored_otherwise(instance, stream, memory, just_said)
+        forget_what_is_stored_otherwise(outcomes, stream, memory, just_said)
         yield from changed_checks(assessment, memory, now)
     wavers = why == lesser(memory.told, now)
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
@@ -205,17 +212,20 @@ def _metadata(
 
 
 def forget_what_is_stored_otherwise(
-    instance: DagsterInstance, stream: Stream, memory: StreamMemory, but: Collection[str]
+    outcomes: Outcomes, stream: Stream, memory: StreamMemory, but: Collection[str]
 ) -> None:
     """Take what is stored of a check by others, or was wiped, for what has to be told anew; `but`
     not those of these names."""
-    asset = asset_key(stream)
-    keys = [dg.AssetCheckKey(asset, check) for check in memory.checks if check not in but]
-    if not keys:
-        return
-    for key, passed in (stored_outcomes(instance, keys) or {}).items():
+    keys = [key for key in check_keys(stream, memory) if key.name not in but]
+    for key, passed in outcomes.of(keys).items():
         if passed != (memory.checks[key.name] == "passed"):
             del memory.checks[key.name]
+
+
+def check_keys(stream: Stream, memory: StreamMemory) -> list[dg.AssetCheckKey]:
+    """The health checks of a stream that have been told of."""
+    asset = asset_key(stream)
+    return [dg.AssetCheckKey(asset, check) for check in memory.checks]
 
 
 def _failed(outcome: str) -> bool:
@@ -245,16 +255,18 @@ def changed_checks(
     stream, log_tail = assessment.situation.stream, assessment.sighting.log_tail
     wavering = {Health.RATIO_BELOW_ONE: now.overloaded, Health.LAG_WITHIN_LIMIT: now.late}
     for health, finding in assessment.health.items():
-        failed = memory.checks.get(health.value, "passed") != "passed"
+        name = health.value
+        before = memory.checks.get(name)
+        failed = before is not None and before != "passed"
         if finding.passed is None or (finding.passed and failed and wavering.get(health)):
             continue
         outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
-        if _same_outcome(memory.checks.get(health.value), outcome):
+        if _same_outcome(before, outcome):
             continue
-        memory.checks[health.value] = outcome
+        memory.checks[name] = outcome
         yield dg.AssetCheckEvaluation(
             asset_key=asset_key(stream),
-            check_name=health.value,
+            check_name=name,
             passed=finding.passed,
             severity=severity(finding),
             description=dated(finding.text, "since", now.at),

@@ -65,8 +65,7 @@ def occasion(
 
     Args:
         acts: whether something is to be done to it.
-        report_every: seconds between two events of a stream to which nothing happens. Each stream
-            has moments of its own for them, so that a thousand do not fall into one tick.
+        report_every: seconds between two events of a stream to which nothing happens.
     """
     if not before.at:
         return "first look"
@@ -80,10 +79,18 @@ def occasion(
         return done
     if not 0 <= now.at - before.lesser_at < PAUSE and (what := lesser(before, now)):
         return what
+    return "as before" if has_come(stream, report_every, before.at, now.at) else None
+
+
+def has_come(stream: str, every: float, since: float, now: float) -> bool:
+    """Whether a moment has come that a stream has in each `every` seconds. Each has its own, so
+    that those of a thousand do not fall into one tick.
+
+    Args:
+        since: seconds since the epoch, as `now`.
+    """
     moment = zlib.crc32(stream.encode())
-    if (now.at + moment) // report_every != (before.at + moment) // report_every:
-        return "as before"
-    return None
+    return (now + moment) // every != (since + moment) // every
 
 
 def lesser(before: Reported, now: Reported) -> str | None:
