@@ -61,6 +61,8 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
     if before is None:
         return ()
     now = declared(stream)
+    if now == before:
+        return ()
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
     alone = tuple(f"{name}." for name in names if _drift_of(name).alone)
     names = [name for name in names if not name.startswith(alone)]
