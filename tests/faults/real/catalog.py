@@ -86,6 +86,22 @@ _ON_KUBERNETES = {
         "the lease is struck out of the stream's ConfigMap by hand, in the middle of a restart, "
         "and the stream is materialized"
     ),
+    "kubernetes-record-deleted": (
+        "the stream's ConfigMap is deleted by hand, and put back; then it is deleted in the middle "
+        "of a restart"
+    ),
+    "kubernetes-node-gone": (
+        "the node of the driver dies without a word, is silent for a while, and is deleted with "
+        "its pods"
+    ),
+    "kubernetes-slow-webhook": (
+        "a webhook that admits pods takes 8 s, while a restart is asked for; then 20 s, and more "
+        "than the API server waits, while a restart is asked for, and the driver dies"
+    ),
+    "kubernetes-operator-silent": (
+        "the operator that makes drivers of SparkApplications is down, while a rescale and a "
+        "restart are asked for, and for longer than a start is waited for"
+    ),
 }
 _RUNS = "then the stream runs and can be rescaled; what fails says why"
 _FAULTS = [

@@ -6,198 +6,40 @@ once the fault is over the stream runs, is rescaled and stops, and all lines wer
 """
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import dagster as dg
+import psutil
 import pytest
 
-from dagster_sparkscale import KubernetesCluster, RatioPolicy, StructuredStream
+from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.lifecycle import reconcile
-from dev.kubernetes.granted import apply, kubeconfig
+from dev.kubernetes.operators.standin import Operator
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.test_mishaps import quota
-from tests.driver.state.counted import PROGRAM, Counting
-from tests.e2e.deployment import Deployment, deployed, failure, told
-from tests.faults.real.watched import RESTARTED_AT_ONCE, Record, lasts, recovers
-from tests.kubernetes import Object, namespace, phase
-from tests.short_lives import EXECUTORS
+from tests.e2e.deployment import failure, told
+from tests.faults.real.kubernetes_site import Site, operated_site, site
+from tests.faults.real.processes import standing_still
+from tests.faults.real.watched import Record, lasts, recovers
+from tests.faults.real.webhook import Webhook
+from tests.kubernetes import Object
 from tests.waiting import wait_for
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _BINDINGS = ("sparkscale-dagster", "sparkscale-dagster-outside", "sparkscale-driver")
-_GOES_ON = "the same driver went on"
+_UNHEEDED = "no operator has taken its SparkApplication up"
 LASTS = 30.0
 """Seconds for which a fault is looked at: longer than a lease."""
 
 
-@dataclass
-class Site:
-    """A stream on Kubernetes, and what is done to it there."""
-
-    kubernetes: Cluster
-    space: str
-    d: Deployment
-    counting: Counting
-    failures: list[str] = field(default_factory=list)
-    """What runs have said that the sensor had asked for, and that failed."""
-
-    @property
-    def name(self) -> str:
-        return self.d.stream.name
-
-    @property
-    def path(self) -> str:
-        return f"/api/v1/namespaces/{self.space}"
-
-    @property
-    def record(self) -> str:
-        """The path of what is remembered of the stream."""
-        return f"{self.path}/configmaps/{names.of_record(self.name)}"
-
-    def remembered(self) -> dict[str, Any]:
-        found = self.kubernetes.api.get(self.record)
-        content: dict[str, Any] = json.loads(found["data"]["content"]) if found else {}
-        return content
-
-    def driver_pods(self) -> list[Object]:
-        label = f"labelSelector={names.STREAM}={names.short_name(self.name)},spark-role=driver"
-        return self.kubernetes.api.items(f"{self.path}/pods?{label}")
-
-    def running(self) -> list[str]:
-        """The pods of drivers that run."""
-        return [p["metadata"]["name"] for p in self.driver_pods() if phase(p) == "Running"]
-
-    def pod(self) -> Object:
-        """Of the driver that runs."""
-        [name] = self.running()
-        return self.kubernetes.pod(self.space, name)
-
-    def ticked(self) -> bool:
-        """Evaluate the stream, and carry out what that asks for."""
-        for request in self.d.tick().run_requests or []:
-            result = self.d.requested(request)
-            if not result.success:
-                self.failures.append(failure(result))
-        return True
-
-    def is_left_alone(self) -> bool:
-        """Evaluate the stream, and see that nothing is asked for."""
-        return not self.d.tick().run_requests
-
-    def counts(self) -> None:
-        """New lines are counted."""
-        self.counting.feed()
-        wait_for("all lines to be counted", lambda: self.counting.right, 120)
-
-    def fails(self, why: str, job: str, **config: Any) -> str:
-        """Have an operation fail that says why."""
-        text = failure(self.d.run(job, **config))
-        assert why in text, text
-        return text
-
-    def begun(self, job: str, **config: Any) -> "Asked":
-        return Asked(lambda: self.d.run(job, **config))
-
-    @contextmanager
-    def never_two(self) -> Iterator[None]:
-        """See all the while that no two pods of drivers run."""
-        over, found = threading.Event(), list[list[str]]()
-
-        def look() -> None:
-            while not over.wait(0.3):
-                if len(running := self.running()) > 1:
-                    found.append(running)
-
-        looking = threading.Thread(target=look)
-        looking.start()
-        try:
-            yield
-        finally:
-            over.set()
-            looking.join()
-        assert not found, found[0]
-
-    @contextmanager
-    def without(self, place: str, *gone: str) -> Iterator[None]:
-        """Objects are deleted, and made again as they were."""
-        objects = [self.kubernetes.api.get(f"{place}/{each}") for each in gone]
-        for each in gone:
-            self.kubernetes.api.delete(f"{place}/{each}")
-        try:
-            yield
-        finally:
-            for found in objects:
-                assert found is not None
-                kept = {
-                    key: value
-                    for key, value in found["metadata"].items()
-                    if key in ("name", "labels", "annotations")
-                }
-                self.kubernetes.api.create(place, {**found, "metadata": kept})
-
-
-class Asked:
-    """An operation that is being carried out."""
-
-    def __init__(self, carry_out: Callable[[], dg.ExecuteInProcessResult]) -> None:
-        self._results: list[dg.ExecuteInProcessResult] = []
-        self._thread = threading.Thread(target=lambda: self._results.append(carry_out()))
-        self._thread.start()
-
-    @property
-    def over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def result(self) -> dg.ExecuteInProcessResult:
-        wait_for("an operation to end", lambda: self.over, 300)
-        [result] = self._results
-        return result
-
-
-@contextmanager
-def site(kubernetes: Cluster, name: str, folder: Path) -> Iterator[Site]:
-    """A stream that runs, and has counted lines."""
-    with namespace(kubernetes, name) as space:
-        apply(kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml")
-        path = str(kubeconfig(kubernetes, space))
-        cluster = KubernetesCluster(
-            image="spark", kubeconfig=path, term_seconds=3, spark_conf=EXECUTORS
-        )
-        with deployed(cluster, _counting(name, folder), folder) as d:
-            yield Site(kubernetes, space, d, _lines(folder))
-
-
-def _lines(folder: Path) -> Counting:
-    counting = Counting(folder)
-    counting.checkpoint /= counting.place.name  # the query's name
-    return counting
-
-
-def _counting(name: str, folder: Path) -> StructuredStream:
-    return StructuredStream(
-        name=name.replace("-", "_"),
-        program=str(PROGRAM),
-        arguments=(str(folder),),
-        batch_interval="1s",
-        executor_memory="512m",
-        driver_memory="512m",
-        checkpoint_location=str(_lines(folder).checkpoint.parent),
-        autoscale=RatioPolicy(interval=10, min_executors=1, max_executors=3),
-        recovery=RESTARTED_AT_ONCE,
-        spark_conf={"spark.sql.shuffle.partitions": "4"},
-    )
-
-
 def play(kubernetes: Cluster, name: str, folder: Path, record: Record) -> None:
-    with pytest.MonkeyPatch.context() as patch, site(kubernetes, name, folder) as s:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _SITES.get(name, site)(kubernetes, name, folder) as s,
+    ):
         # A start that nothing is heard of is not waited for as on a busy machine.
         patch.setattr(reconcile, "START_WAIT", 30.0)
         patch.setattr(spark_cluster, "ANNOUNCE_SECONDS", 30.0)
@@ -215,8 +57,9 @@ def play(kubernetes: Cluster, name: str, folder: Path, record: Record) -> None:
             assert told(s.d.run("stop", reason="a fault is played"))["state"] == "stopped"
             assert s.d.driver().state is DriverState.STOPPED and s.running() == []
             assert s.counting.right
-            times = s.d.driver().epoch - 1
-            record("seen", f"{seen}; {f'started again {times} times' if times else _GOES_ON}")
+            newest = s.d.driver().epoch
+            in_the_end = "the same driver went on" if newest == 1 else f"driver {newest} then ran"
+            record("seen", f"{seen}; {in_the_end}")
 
 
 def _rights(s: Site) -> str:
@@ -246,7 +89,6 @@ def _quota(s: Site) -> str:
     with quota(s.kubernetes, s.space, {"pods": "0"}):
         story = told(s.d.run("rescale", target=2, wait_seconds=LASTS))
         assert story["ending"] == "short", story
-        print(story)
         s.counts()
         s.kubernetes.kill(s.pod())
         wait_for(
@@ -264,17 +106,134 @@ def _lease(s: Site) -> str:
     wait_for("the middle of it", lambda: s.remembered().get("desired") == "restarting", every=0.02)
     content = {**s.remembered(), "lease": None}
     s.kubernetes.api.patch(s.record, {"data": {"content": json.dumps(content)}})
-    started = told(s.d.materialize())
+    told(s.d.materialize())
     result = restart.result()
     assert not result.success, "it was struck out too late"
     assert "has lost its lease" in (text := failure(result)), text
-    print(started)
     return "the restart failed, and said that it has lost its lease"
+
+
+def _record(s: Site) -> str:
+    """Deleted by hand: while the stream runs, and put back; and in the middle of a restart."""
+    kept = s.kubernetes.api.get(s.record)
+    assert kept is not None
+    s.kubernetes.api.delete(s.record)
+    text = failure(s.d.materialize())
+    assert "was its ConfigMap" in text and "Delete that pod first" in text, text
+    lasts(LASTS, s.is_left_alone)
+    s.counts()
+    _put(s, kept)
+    story = told(s.d.run("rescale", target=2))
+    assert story["ending"] == "reached", story
+    restart = s.begun("restart", reason="a fault is played")
+    wait_for("the middle of it", lambda: s.remembered().get("desired") == "restarting", every=0.02)
+    s.kubernetes.api.delete(s.record)
+    result = restart.result()
+    assert not result.success, "it was deleted too late"
+    assert "has lost its lease" in (text := failure(result)), text
+    wait_for("a start, as the refusals say", lambda: _started_as_told(s), 300, every=1)
+    return "operations failed, and said what is missing, and what to delete"
+
+
+def _put(s: Site, kept: Object) -> None:
+    """What a person does who has a copy."""
+    metadata = {key: kept["metadata"][key] for key in ("name", "labels", "annotations")}
+    s.kubernetes.api.delete(s.record)
+    s.kubernetes.api.create(f"{s.path}/configmaps", {**kept, "metadata": metadata})
+
+
+def _started_as_told(s: Site) -> bool:
+    """Start the stream, and do what the text says where that is refused."""
+    result = s.d.materialize()
+    if result.success:
+        return True
+    text = failure(result)
+    if "Delete that pod first" in text:
+        for name in s.running():
+            s.kubernetes.api.delete(f"{s.path}/pods/{name}")
+    else:
+        assert "kubectl delete secret" in text, text
+        [secret] = re.findall(r"kubectl delete secret -n \S+ ([\w-]+)", text)
+        s.kubernetes.api.delete(f"{s.path}/secrets/{secret}")
+    return False
+
+
+def _node(s: Site) -> str:
+    """The node of the driver dies, is told to be silent, and is deleted with its pods."""
+    pod = s.pod()
+    node = pod["spec"]["nodeName"]
+    path = f"/api/v1/nodes/{node}"
+    known = s.kubernetes.api.get(path)
+    assert known is not None
+    s.after.enter_context(s.kubernetes.silent_node(pod))
+    with standing_still([psutil.Process(s.kubernetes.process)]):  # nobody tells of its pods
+        on_it = [each for each in s.pods() if each["spec"].get("nodeName") == node]
+        for each in on_it:
+            s.kubernetes.kill(each)
+        wait_for("it to be unknown", lambda: s.d.driver().state is DriverState.UNKNOWN)
+        lasts(LASTS, s.is_left_alone)
+        s.fails("does not answer", "restart", reason="a fault is played")
+        assert [each.epoch for each in s.d.cluster.history(s.name)] == [1]
+        s.kubernetes.api.delete(path)
+        s.after.callback(_make_node, s, known)
+        for each in on_it:
+            s.deleted_by_force(each)
+    return f"a restart was refused, as {node} did not answer"
+
+
+def _make_node(s: Site, known: Object) -> None:
+    """Have a node again that was deleted, as its kubelet makes it."""
+    name = known["metadata"]["name"]
+    metadata = {"name": name, "labels": known["metadata"]["labels"]}
+    s.kubernetes.api.create("/api/v1/nodes", {"metadata": metadata})
+    s.kubernetes.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}})
+    s.kubernetes.api.patch(f"/api/v1/nodes/{name}/status", {"status": known["status"]})
+
+
+def _webhook(s: Site) -> str:
+    """One that admits pods takes 8 s; then longer than Dagster waits, and than the API server."""
+    with Webhook(s.kubernetes, s.space) as webhook:
+        webhook.takes(8, limit=30)
+        told(s.d.run("restart", reason="a fault is played"))
+        s.counts()
+        webhook.takes(20, limit=30)
+        s.fails("gave no answer", "restart", reason="a fault is played")  # it is tried before
+        s.counts()
+        s.kubernetes.kill(s.pod())
+        wait_for("a start that fails", lambda: s.ticked() and s.failures, every=1)
+        assert "gave no answer" in s.failures[-1], s.failures
+        # Made when that had given up, which the webhook has heard of: it does not run.
+        lasts(LASTS, lambda: s.ticked() and not s.running())
+        webhook.takes(20, limit=3)
+        wait_for("the cause", lambda: s.ticked() and "webhook" in s.failures[-1], every=1)
+        assert not s.running()
+    return "one of 8 s: a restart was done; of 20 s: the start failed, and said so"
+
+
+def _operator(s: Site) -> str:
+    """Is down while the stream is restarted, and comes back."""
+    assert s.operator is not None
+    s.operator.close()
+    told(s.d.run("rescale", target=2))
+    s.counts()
+    told(s.d.run("restart", reason="a fault is played"))
+    assert s.running() == [] and s.d.driver().state is DriverState.STARTING
+    wait_for("the cause", lambda: s.is_left_alone() and _UNHEEDED in str(s.d.driver().where))
+    lasts(LASTS, s.is_left_alone)
+    s.operator = Operator(s.kubernetes, s.space)
+    s.operator.start()
+    s.after.callback(s.operator.close)
+    return f"a rescale was done; of a restart was said: {_UNHEEDED}"
 
 
 PLAYS: dict[str, Callable[[Site], str]] = {
     "kubernetes-rights": _rights,
     "kubernetes-quota": _quota,
     "kubernetes-lease-deleted": _lease,
+    "kubernetes-record-deleted": _record,
+    "kubernetes-node-gone": _node,
+    "kubernetes-slow-webhook": _webhook,
+    "kubernetes-operator-silent": _operator,
 }
 """Each has a fault happen, and be over, and returns what was seen."""
+_SITES = {"kubernetes-operator-silent": operated_site}
