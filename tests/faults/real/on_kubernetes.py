@@ -30,6 +30,7 @@ from tests.waiting import wait_for
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _BINDINGS = ("sparkscale-dagster", "sparkscale-dagster-outside", "sparkscale-driver")
+_FORGOTTEN = "nothing is remembered of it any more, though its driver 1 was seen before"
 _UNHEEDED = "no operator has taken its SparkApplication up"
 LASTS = 30.0
 """Seconds for which a fault is looked at: longer than a lease."""
@@ -90,6 +91,7 @@ def _quota(s: Site) -> str:
         story = told(s.d.run("rescale", target=2, wait_seconds=LASTS))
         assert story["ending"] == "short", story
         s.counts()
+        assert "exceeded quota" in s.d.cluster.logs(s.d.driver(), 10_000)
         s.kubernetes.kill(s.pod())
         wait_for(
             "a start to be refused",
@@ -97,7 +99,10 @@ def _quota(s: Site) -> str:
         )
         assert all("exceeded quota" in each for each in s.failures), s.failures
         assert s.running() == []
-    return "a restart failed, and said: exceeded quota"
+    return (
+        "the rescale ended as short, and the log of the driver said why; starts failed, and said: "
+        "exceeded quota"
+    )
 
 
 def _lease(s: Site) -> str:
@@ -115,12 +120,13 @@ def _lease(s: Site) -> str:
 
 def _record(s: Site) -> str:
     """Deleted by hand: while the stream runs, and put back; and in the middle of a restart."""
+    assert s.is_left_alone()  # and has been seen to run
     kept = s.kubernetes.api.get(s.record)
     assert kept is not None
     s.kubernetes.api.delete(s.record)
     text = failure(s.d.materialize())
     assert "was its ConfigMap" in text and "Delete that pod first" in text, text
-    lasts(LASTS, s.is_left_alone)
+    lasts(LASTS, lambda: s.is_left_alone() and _FORGOTTEN in str(s.d.tick()))
     s.counts()
     _put(s, kept)
     story = told(s.d.run("rescale", target=2))
@@ -132,7 +138,7 @@ def _record(s: Site) -> str:
     assert not result.success, "it was deleted too late"
     assert "has lost its lease" in (text := failure(result)), text
     wait_for("a start, as the refusals say", lambda: _started_as_told(s), 300, every=1)
-    return "operations failed, and said what is missing, and what to delete"
+    return "ticks and operations said what is missing, refusals what to delete"
 
 
 def _put(s: Site, kept: Object) -> None:
