@@ -149,8 +149,8 @@ class SparkCluster(ClusterManager):
         try:
             self.make_way(lease, checkpoint)
         except AlreadyRunning:
-            # Held up until now, this has found the driver of whoever has the stream since.
-            lease.check()
+            # Its lease lost, this may have found the driver of whoever has the stream since.
+            lease.renew()
             raise
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()

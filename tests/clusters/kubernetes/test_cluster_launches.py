@@ -274,17 +274,21 @@ def test_a_start_that_can_not_be_is_refused_before_it_has_an_epoch(
     assert "POST secrets" not in world.server.calls
 
 
-def test_a_start_that_was_held_up_calls_no_driver_of_anothers_start_a_stray(
-    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["by the clock", "by hand"])
+def test_a_start_that_has_lost_its_lease_calls_no_driver_of_anothers_start_a_stray(
+    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    make_way = MemoryKubernetes.make_way
-
     def held_up(self: MemoryKubernetes, lease: Lease, checkpoint: str | None) -> None:
-        lease._renewed -= LEASE_SECONDS
+        if how == "by the clock":
+            lease._renewed -= LEASE_SECONDS
+        else:
+            found = self.store().read("clicks")
+            assert found is not None
+            self.store().swap("clicks", replace(found, lease=None, revision=found.revision + 1))
         raise AlreadyRunning("it is not the one remembered: delete that pod first")
 
-    monkeypatch.setattr(MemoryKubernetes, "make_way", held_up)
-    with pytest.raises(LeaseLost, match="has lost its lease"):
-        submit(cluster, CLICKS)
-    monkeypatch.setattr(MemoryKubernetes, "make_way", make_way)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryKubernetes, "make_way", held_up)
+        with pytest.raises(LeaseLost, match="has lost its lease"):
+            submit(cluster, CLICKS)
     assert submit(cluster, CLICKS).epoch == 1
