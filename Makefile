@@ -120,7 +120,7 @@ fault: $(STAMP) ## play a fault again: NAME=agent-link-reset, or NAME=store-rese
 faults: $(STAMP) ## play SCHEDULES=530 of each fault, and write docs/faults.md
 	@exec $(PY) -m tests.faults --all $(SCHEDULES)
 
-faults-real: $(STAMP) ## play each fault of real connections, processes and disks, and write docs/faults.md; NAME="kafka disk" for some
+faults-real: $(STAMP) ## play each fault of real connections, processes, disks and of Kubernetes, and write docs/faults.md; NAME="kafka disk" for some
 	@$(WITH_JAVA) && exec $(PY) -m tests.faults --real $(NAME)
 
 lint: $(STAMP) ## check style, formatting and which room imports which

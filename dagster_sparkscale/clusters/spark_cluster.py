@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pydantic import Field, PrivateAttr, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.pauses import pauses
 from dagster_sparkscale.clusters.records import starts
@@ -145,7 +146,12 @@ class SparkCluster(ClusterManager):
         starts.refuse_if_held(stream.name, lease.record)
         call = Invocation(stream, self.program_of(stream), stream.program_arguments(), settings)
         checkpoint = self._checkpoint(stream)
-        self.make_way(lease, checkpoint)
+        try:
+            self.make_way(lease, checkpoint)
+        except AlreadyRunning:
+            # Its lease lost, this may have found the driver of whoever has the stream since.
+            lease.renew()
+            raise
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
         launch = self.launching(call)

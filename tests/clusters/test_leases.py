@@ -99,6 +99,32 @@ def test_two_in_one_process_conflict_and_the_holder_is_named(store: FolderStore)
         assert (lease.stream, lease.holder) == ("clicks", "stop run 3c4d")
 
 
+def test_a_lease_that_could_not_be_renewed_says_why_it_is_lost(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Time()
+
+    def refuses(*_: object) -> None:
+        raise ClusterError("configmaps is forbidden")
+
+    with hold(store, "clicks", "x", 0.0, keeping=unkept, clock=time.clock) as lease:
+        with monkeypatch.context() as cut_off:
+            cut_off.setattr(FolderStore, "swap", refuses)
+            with pytest.raises(ClusterError, match=r"^configmaps is forbidden$"):
+                lease.renew()
+        lease.renew()
+        time.now += LEASE_SECONDS
+        with pytest.raises(LeaseLost, match=r"having been held up for 20 s or cut off from what"):
+            lease.check()
+    with hold(store, "clicks", "x", 0.0, keeping=unkept, clock=time.clock) as lease:
+        monkeypatch.setattr(FolderStore, "swap", refuses)
+        with pytest.raises(ClusterError):
+            lease.renew()
+        time.now += LEASE_SECONDS
+        with pytest.raises(LeaseLost, match=r"is remembered \(configmaps is forbidden\); another"):
+            lease.check()
+
+
 def test_each_operation_has_a_higher_number_than_those_before(store: FolderStore) -> None:
     numbers = []
     for _ in range(4):

@@ -23,7 +23,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class Dagster:
-    """A real webserver with its code server; runs are processes of their own below it."""
+    """A real webserver with its code server; runs are processes of their own below it.
+
+    Args:
+        watches: whether there is a daemon, too, which evaluates the sensor.
+    """
 
     def __init__(
         self,
@@ -31,29 +35,38 @@ class Dagster:
         folder: Path,
         instance: dg.DagsterInstance,
         location: str = "tests.e2e.location",
+        *,
+        stream: str = "survivor",
+        watches: bool = False,
     ) -> None:
-        self.instance = instance
+        self.instance, self._stream = instance, stream
         port = port_to_use(0)
         command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
         env = {**os.environ, "DAGSTER_HOME": str(folder / "home")}
         self.group = children.start("webserver", [*command, "-m", location], env, ROOT)
         self._ui = DagsterUI(f"http://127.0.0.1:{port}")
         self._location = self._ui.wait_until_loaded(HANGS, lambda: None)
+        self.daemon: int | None = None
+        """Its process."""
+        if watches:
+            command = [sys.executable, "-m", "dagster._daemon", "run", "-m", location]
+            self.daemon = children.start("daemon", command, env, ROOT)
 
     def materialize(self) -> str:
-        return self._ui.materialize(self._location, "survivor")
+        return self._ui.materialize(self._location, self._stream)
 
     def launch(self, job: str, **config: Any) -> str:
-        given = {"stream": "survivor", **config}
+        given = {"stream": self._stream, **config}
         return self._ui.launch(self._location, job, {"ops": {job: {"config": given}}})
 
-    def succeed(self, run_id: str) -> None:
-        def ended() -> dg.DagsterRun | None:
-            run = self.instance.get_run_by_id(run_id)
-            return run if run and run.is_finished else None
+    def ended(self, run_id: str) -> dg.DagsterRun | None:
+        """The run, if it has ended."""
+        run = self.instance.get_run_by_id(run_id)
+        return run if run and run.is_finished else None
 
-        run = wait_for(f"run {run_id} to end", ended, 240, every=0.5)
-        assert run.is_success, [e.user_message for e in self.instance.all_logs(run_id)][-5:]
+    def succeed(self, run_id: str) -> None:
+        run = wait_for(f"run {run_id} to end", lambda: self.ended(run_id), 240, every=0.5)
+        assert run and run.is_success, [e.user_message for e in self.instance.all_logs(run_id)][-5:]
 
     def said(self, run_id: str, text: str) -> bool:
         return any(text in entry.user_message for entry in self.instance.all_logs(run_id))
@@ -65,7 +78,7 @@ def processes(folder: Path) -> Iterator[Children]:
     try:
         yield children
     finally:
-        children.end("webserver")
+        children.end("webserver", "daemon")
 
 
 def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found_and_scaled_again(

@@ -75,6 +75,8 @@ class Lease:
         self._lost = False
         self._overtaken = False
         """Whether a conflict has shown that another changed the record."""
+        self._refusal = ""
+        """Why it could not be renewed the last time; empty: it could, or was not tried."""
         self._tried: tuple[Record, ...] = ()
         """Records written to replace `_record`, of which at most one is stored."""
 
@@ -103,10 +105,13 @@ class Lease:
             )
         if self._lost or self._clock() - self._renewed >= LEASE_SECONDS:
             self._lost = True
+            why = f"held up for {LEASE_SECONDS:.0f} s or cut off from what is remembered"
+            if self._refusal and not self._overtaken:
+                why = f"cut off from what is remembered ({self._refusal})"
             raise LeaseLost(
-                f"{self.holder} has lost its lease of {self.stream!r}, having been held up for "
-                f"{LEASE_SECONDS:.0f} s or cut off from what is remembered; another operation may "
-                "be changing the stream: nothing more was done, look at the stream and try again"
+                f"{self.holder} has lost its lease of {self.stream!r}, having been {why}; another "
+                "operation may be changing the stream: nothing more was done, look at the stream "
+                "and try again"
             )
 
     def write(self, record: Record) -> Record:
@@ -162,7 +167,11 @@ class Lease:
                 else:
                     self._lost = self._overtaken = True
                     self.check()
+            except ClusterError as error:
+                self._refusal = str(error)
+                raise
             self._record, self._renewed, self._tried = record, began, ()
+            self._refusal = ""
             return self._record
 
     def _goes_on(self, now: Record, tried: Sequence[Record]) -> bool:

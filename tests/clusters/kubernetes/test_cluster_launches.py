@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, LeaseLost
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.metrics.token import read_token
 from tests.clusters.kubernetes.memory import Object
@@ -271,3 +272,23 @@ def test_a_start_that_can_not_be_is_refused_before_it_has_an_epoch(
             submit(MemoryKubernetes.of(world, **common), stream("clicks", **of))
     assert cluster.find("clicks") is None
     assert "POST secrets" not in world.server.calls
+
+
+@pytest.mark.parametrize("how", ["by the clock", "by hand"])
+def test_a_start_that_has_lost_its_lease_calls_no_driver_of_anothers_start_a_stray(
+    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def held_up(self: MemoryKubernetes, lease: Lease, checkpoint: str | None) -> None:
+        if how == "by the clock":
+            lease._renewed -= LEASE_SECONDS
+        else:
+            found = self.store().read("clicks")
+            assert found is not None
+            self.store().swap("clicks", replace(found, lease=None, revision=found.revision + 1))
+        raise AlreadyRunning("it is not the one remembered: delete that pod first")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryKubernetes, "make_way", held_up)
+        with pytest.raises(LeaseLost, match="has lost its lease"):
+            submit(cluster, CLICKS)
+    assert submit(cluster, CLICKS).epoch == 1

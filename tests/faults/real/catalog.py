@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from tests.faults.real.clocks import CLOCKS
+from tests.faults.real.dagsters import PLAYS as DAGSTERS
 from tests.faults.real.disks import FAULTS, WHERE
 from tests.faults.real.life import FAULTS as CALLS
 from tests.faults.real.links import Damage
+from tests.faults.real.on_kubernetes import PLAYS as KUBERNETES
 from tests.faults.real.processes import HOW, VICTIMS, fault_name
 
 
@@ -44,6 +46,63 @@ _PROCESSES = {
     "stopped": "stopped by SIGSTOP for 75 s",
     "no-descriptors": "no descriptor is free for 75 s, so no file and no connection can be opened",
 }
+_WOKEN = (
+    "one driver; what a person asks for meanwhile is done; the run that wakes up finds that it has "
+    "lost its lease, and does nothing more; the next operations are done"
+)
+_OF_DAGSTER = {
+    "stopped-daemon": (
+        "Dagster's daemon with its code server: stopped by SIGSTOP for 75 s, and the driver dies",
+        "what a person asks for is done; then the driver is started again, once",
+    ),
+    "stopped-recovering-daemon": (
+        "Dagster's daemon with the run by which it has a dead driver started again: stopped by "
+        "SIGSTOP for 75 s, while that has the lease",
+        _WOKEN,
+    ),
+    "stopped-run-rescale": (
+        "the run of a rescale: stopped by SIGSTOP for 75 s, while it has the lease",
+        _WOKEN,
+    ),
+    "stopped-run-restart": (
+        "the run of a restart: stopped by SIGSTOP for 75 s, when it is about to stop the driver",
+        _WOKEN,
+    ),
+}
+_COUNTED = (
+    "never do two pods of drivers run; what fails says of what; then the stream runs, is rescaled "
+    "and stops, and all lines were counted once"
+)
+_ON_KUBERNETES = {
+    "kubernetes-rights": (
+        "the rights of Dagster's account and of the drivers' are taken away, while a rescale, a "
+        "restart and a stop are asked for, and again in the middle of a restart"
+    ),
+    "kubernetes-quota": (
+        "a ResourceQuota leaves no room for a pod, while a rescale is asked for, and the driver "
+        "dies"
+    ),
+    "kubernetes-lease-deleted": (
+        "the lease is struck out of the stream's ConfigMap by hand, in the middle of a restart, "
+        "and the stream is materialized"
+    ),
+    "kubernetes-record-deleted": (
+        "the stream's ConfigMap is deleted by hand, and put back; then it is deleted in the middle "
+        "of a restart"
+    ),
+    "kubernetes-node-gone": (
+        "the node of the driver dies without a word, is silent for a while, and is deleted with "
+        "its pods"
+    ),
+    "kubernetes-slow-webhook": (
+        "a webhook that admits pods takes 8 s, while a restart is asked for; then 20 s, and more "
+        "than the API server waits, while a restart is asked for, and the driver dies"
+    ),
+    "kubernetes-operator-silent": (
+        "the operator that makes drivers of SparkApplications is down, while a rescale and a "
+        "restart are asked for, and for longer than a start is waited for"
+    ),
+}
 _RUNS = "then the stream runs and can be rescaled; what fails says why"
 _FAULTS = [
     *(
@@ -59,6 +118,8 @@ _FAULTS = [
         )
         for how, who in product(HOW, VICTIMS)
     ),
+    *(RealFault(name, *_OF_DAGSTER[name]) for name in DAGSTERS),
+    *(RealFault(name, _ON_KUBERNETES[name], _COUNTED) for name in KUBERNETES),
     *(
         RealFault(f"{where}-{how}", f"the disk of the {where} {_DISKS[how]}", _RUNS)
         for where, how in product(WHERE, FAULTS)

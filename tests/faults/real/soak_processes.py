@@ -1,4 +1,5 @@
-"""Everything of a stream and its cluster stands still in turn, or can't open anything."""
+"""Everything of a stream and its cluster stands still in turn, or can't open anything; and so does
+Dagster."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -8,7 +9,7 @@ import pytest
 
 from dagster_sparkscale import LocalCluster
 from tests.e2e.soak_faults import VICTIMS
-from tests.faults.real import processes
+from tests.faults.real import dagsters, processes
 from tests.faults.real.watched import Record
 from tests.short_lives import EXECUTORS
 
@@ -35,3 +36,19 @@ def test_a_process(
     cluster: LocalCluster, how: str, who: str, tmp_path: Path, record_property: Record
 ) -> None:
     processes.play(cluster, tmp_path, how, who, record_property)
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dagsters.Deployed]:
+    """A stream that a real Dagster looks after, with webserver and daemon."""
+    with dagsters.deployed(cluster, tmp_path_factory.mktemp("dagsters")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", dagsters.PLAYS)
+def test_a_process_of_dagster(
+    deployed: dagsters.Deployed, name: str, record_property: Record
+) -> None:
+    dagsters.play(deployed, name, record_property)
