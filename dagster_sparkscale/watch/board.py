@@ -37,7 +37,8 @@ class Moved:
     stream: StreamMemory
     spills: Collection[int]
     """When the fleet was told of minutes of the stream, among others."""
-    problems: Problems
+    problems: Problems | None
+    """None: of a release before, which had those of all streams in one place."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ class Board:
             self._rows[sensor], self._at[sensor] = tuple(rows), time.monotonic()
             self._problems[sensor] = dict(problems)
 
+    def problems_of(self, sensor: str) -> Mapping[str, Problems]:
+        """The problems of a shard's streams, as it last told them in this process."""
+        with self._lock:
+            return dict(self._problems.get(sensor, {}))
+
     def beside(self, sensor: str, now: float) -> Beside | None:
         """What all other shards have found. None: some have not evaluated their streams yet since
         the process began, and may any moment.
@@ -138,8 +144,10 @@ class Board:
                     rows += self._rows[other]
                 elif streams:
                     return None
-            told = (found for other, found in self._problems.items() if other != sensor)
-            return Beside(rows, unwatched, ChainMap(*map(dict, told)))
+            told = (dict(found) for other, found in self._problems.items() if other != sensor)
+            # Of a shard that has not ticked since the process began, what it remembered then.
+            moved = {name: known.problems or {} for name, known in (self._moved or {}).items()}
+            return Beside(rows, unwatched, ChainMap(*told, moved))
 
     def unwatched(self, sensor: str, now: float) -> dict[str, Occurrence]:
         """The other shards that are silent, as problems of the fleet, by their sensor.

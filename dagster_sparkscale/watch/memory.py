@@ -172,7 +172,9 @@ class Memory:
         """
         self.streams = {name: known for name, known in self.streams.items() if name in keep}
         problems = self.fleet.problems
-        self.fleet.problems = {name: found for name, found in problems.items() if name in keep}
+        self.fleet.problems = {
+            name: found for name, found in problems.items() if found and name in keep
+        }
         self.left_out = []
         text = cursors.whole(cursor := self._cursor())
         if text is None and spill():

@@ -113,4 +113,6 @@ def _spare_what_stays() -> None:
     does it go through what is new as often as it would: a tenth."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(max(YOUNG, gc.get_threshold()[0]), *gc.get_threshold()[1:])
+    young, *others = gc.get_threshold()
+    if 0 < young < YOUNG:  # 0: it is off
+        gc.set_threshold(YOUNG, *others)

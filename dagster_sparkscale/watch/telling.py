@@ -40,8 +40,8 @@ from dagster_sparkscale.watch.page.recent import Recent
 from dagster_sparkscale.watch.process import Watch
 from dagster_sparkscale.watch.turns import PATIENCE, Turn, in_turn
 
-READ_AHEAD = 1000
-"""Checks whose stored outcomes are read by one query at most: those of a hundred streams."""
+READ_AHEAD = 300
+"""Checks whose stored outcomes are read by one query at most: those of thirty streams or more."""
 REASON = 1000
 """Characters of a decision's reason at most, in a minute: a policy of a user may say anything."""
 
@@ -209,22 +209,26 @@ class Telling:
         take(len(new), sum(len(repr(event)) for event in new))
         self._events += new
 
-    def tell_of_fleet(self, orphans: Sequence[Orphan]) -> None:
+    def tell_of_fleet(self, orphans: Sequence[Orphan], unknown: Collection[str]) -> None:
         """Tell of the fleet, where it is to be told of now. That it can't be must not cost the
-        streams their cursor."""
+        streams their cursor.
+
+        Args:
+            unknown: streams of which it is not known what was told.
+        """
         shard, fleet = self._watch.shard, self._memory.fleet
         try:
-            recall(fleet, self._instance, self._fleet_key, self._owner)
+            # Dagster may have dropped the tick in which this process has seen them.
+            fleet.problems |= shard.board.problems_of(shard.sensor)
+            self._recall(unknown)
             fleet.see(self._rows.values())
             if not shard.leads:
                 mine = {name: fleet.problems.get(name, {}) for name in self._rows}
                 shard.board.tell(shard.sensor, self._rows.values(), mine)
-                fleet.told_at = fleet.told_at or self._now
                 return
             beside = shard.board.beside(shard.sensor, self._now)
             if beside is None:
                 return  # in a picture of a part, the others' problems would be over
-            self._is_whole = True
             self._events += orphan_events(orphans, self._memory)
             self._add(beside, [orphan_row(orphan, now=self._now) for orphan in orphans])
             self._of_fleet = [*self._fleet_event()]
@@ -242,6 +246,21 @@ class Telling:
         theirs = {row.stream: beside.problems.get(row.stream, {}) for row in beside.rows}
         self._problems = {**fleet.problems, **theirs}
         self._rows |= {row.stream: row for row in (*beside.rows, *beside.unwatched, *orphans)}
+        self._is_whole = True
+
+    def _recall(self, unknown: Collection[str]) -> None:
+        """Remember what stood when the fleet was last told of, where the cursor does not say."""
+        shard, fleet = self._watch.shard, self._memory.fleet
+        if fleet.told_at and not unknown:
+            return
+        streams = unknown if fleet.told_at else None
+        try:
+            recall(fleet, self._instance, self._fleet_key, self._owner, streams)
+        except Exception as error:  # the next tick tries again
+            self._say("what stood before can't be read", error)
+            return
+        if not shard.leads:
+            fleet.told_at = fleet.told_at or self._now
 
     def spill(self) -> bool:
         """Have the fleet's event carry the minutes for which the cursor has no room."""

@@ -25,7 +25,6 @@ from dagster_sparkscale.watch.board import Moved
 from dagster_sparkscale.watch.budget import within
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.fleet.orphan import Orphan
-from dagster_sparkscale.watch.fleet.problems import Problems
 from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.one_by_one import TELLING
@@ -95,7 +94,7 @@ class Tick:
         room = Room(self._seconds, runs=bool(requests), pace=self._watch.pace.seconds)
         with TELLING.turn():
             telling.tell(assessments, unknown, lambda: room.is_left(self._elapsed), room.take)
-        telling.tell_of_fleet(orphans)
+        telling.tell_of_fleet(orphans, unknown)
         if (unread := self._watch.reads.given_up) is not None:
             self._context.log.warning(unread)
             self._faults.insert(0, unread)
@@ -147,8 +146,8 @@ class Tick:
                 # A copy: the next tick takes it again, where this one is dropped.
                 streams[name] = replace(known, checks={**known.checks})
                 self._memory.spills = sorted({*self._memory.spills, *found.spills})
-            if found.problems:
-                self._memory.fleet.problems.setdefault(name, {**found.problems})
+                if found.problems is not None:
+                    self._memory.fleet.problems[name] = {**found.problems}
         for name, seen in carried.items():
             self._memory.of(name).go_on(seen)
         return ()
@@ -157,21 +156,17 @@ class Tick:
         """What all sensors of the cluster remember of each stream; of two the later."""
         cursors = sensor_cursors(self._instance, code_location(self._context))
         found: dict[str, Moved] = {}
-        problems: dict[str, Problems] = {}
         for sensor, cursor in cursors.items():
             if not is_autoscaler(sensor, self._streams.cluster_key):
                 continue
             memory = Memory.load(cursor)
-            problems |= memory.fleet.problems
+            problems = memory.fleet.problems if memory.fleet.told_at else None
             for name, known in memory.streams.items():
                 if name not in found or found[name].stream.last_at < known.last_at:
                     spills = memory.spills if known.spilled_at else ()
-                    found[name] = Moved(known, spills, memory.fleet.problems.get(name, {}))
-        # Of a release before, the first sensor has those of all streams.
-        return {
-            name: replace(known, problems=known.problems or problems.get(name, {}))
-            for name, known in found.items()
-        }
+                    of = None if problems is None else problems.get(name, {})
+                    found[name] = Moved(known, spills, of)
+        return found
 
     def _look(self) -> dict[str, Sighting]:
         """A sighting of each stream, by name."""

@@ -29,3 +29,16 @@ def test_what_a_large_sensor_keeps_is_spared_once_most_of_it_is_there(spared, st
     assert set(before) == {0}
     assert all(count > 0 for count in after) == (streams == 2)
     assert after == sorted(after, reverse=True), "some go, and no more come"
+
+
+@pytest.mark.parametrize(("before", "after"), [(700, process.YOUNG), (0, 0), (10**6, 10**6)])
+def test_new_objects_are_looked_through_less_often_unless_that_is_off_or_seldom(
+    spared, before, after
+):
+    others = gc.get_threshold()
+    gc.set_threshold(before)
+    try:
+        process._spare_what_stays()
+        assert gc.get_threshold()[0] == after
+    finally:
+        gc.set_threshold(*others)

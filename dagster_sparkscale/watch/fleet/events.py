@@ -72,21 +72,31 @@ def fleet_asset(streams: Streams) -> dg.AssetSpec:
 _NOBODY: Mapping[str, Occurrence] = {}
 
 
-def recall(memory: FleetMemory, instance: DagsterInstance, key: dg.AssetKey, owner: str) -> None:
-    """Remember what stood when the fleet was last told of, where the cursor was lost: it is not
-    over.
+def recall(
+    memory: FleetMemory,
+    instance: DagsterInstance,
+    key: dg.AssetKey,
+    owner: str,
+    streams: Collection[str] | None = None,
+) -> None:
+    """Remember what stood when the fleet was last told of: it is not over. What is remembered of it
+    is known better, but for its beginning.
 
     Args:
         key: of the fleet's asset.
         owner: the code location and cluster it is told by.
+        streams: those whose problems are recalled; None: all.
     """
-    if memory.told_at or (last := latest(instance, key, owner)) is None:
+    if (last := latest(instance, key, owner)) is None:
         return
     for one in last.problems:
-        known = memory.problems.setdefault(one.stream, {})
-        known[cast(Problem, one.problem)] = Standing(
-            one.since, last.at, one.text, health=one.health
-        )
+        if streams is not None and one.stream not in streams:
+            continue
+        problem = cast(Problem, one.problem)
+        before = memory.problems.get(one.stream, {})
+        standing = before.get(problem) or Standing(one.since, last.at, one.text, health=one.health)
+        since = min(one.since, standing.since)
+        memory.problems[one.stream] = {**before, problem: replace(standing, since=since)}
 
 
 def fleet_event(

@@ -39,9 +39,7 @@ class FleetMemory:
     def see(self, rows: Iterable[Row]) -> None:
         """Remember the problems of `rows`."""
         for row in rows:
-            found = problems(row, self.problems.pop(row.stream, {}))
-            if found:
-                self.problems[row.stream] = found
+            self.problems[row.stream] = problems(row, self.problems.get(row.stream, {}))
 
     def is_due(self, rows: Iterable[Row], of: Mapping[str, Problems], now: float) -> bool:
         """Whether the fleet is to be told of now, which it is then taken to be.
