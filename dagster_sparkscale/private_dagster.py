@@ -5,7 +5,7 @@ code location: nothing is imported before it is used, and what is not there any 
 What the command line needs is in `cli/private_dagster.py`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -78,20 +78,20 @@ def code_location(context: Any) -> str | None:
     return _location(getattr(context, "code_location_origin", None))
 
 
-def sensor_cursors(instance: dg.DagsterInstance, location: str | None) -> Mapping[str, str]:
-    """The cursors of a code location's sensors, by their names, also of sensors that it has no
-    more; empty where Dagster does not say."""
+def sensor_cursors(instance: dg.DagsterInstance, location: str | None) -> Sequence[tuple[str, str]]:
+    """The names and cursors of a code location's sensors, also of sensors that it has no more, and
+    of several repositories; none where Dagster does not say."""
     try:
         if instance.schedule_storage is None:  # of a test
-            return {}
-        return {
-            state.instigator_name: cursor
+            return []
+        return [
+            (state.instigator_name, cursor)
             for state in instance.all_instigator_state()
             if (cursor := getattr(state.instigator_data, "cursor", None))
             and _location(state.origin.repository_origin.code_location_origin) == location
-        }
+        ]
     except _GONE:
-        return {}
+        return []
 
 
 def code_location_of(run: dg.DagsterRun) -> str | None:

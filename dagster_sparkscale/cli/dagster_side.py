@@ -43,7 +43,8 @@ LEAST_THREADS = 5
 _BY_MACHINE = f"{LEAST_THREADS} threads or more, by the processors of the daemon's machine"
 CODE_SERVER_WORKERS = ("DAGSTER_GRPC_MAX_WORKERS", "DAGSTER_CODE_SERVER_MAX_WORKERS")
 """The environment variables that say how many calls a code server answers at a time; without them
-as many as its machine has processors, and four."""
+as many as its machine has processors, and four. The second is of the process that `dagster
+code-server start` puts before it, which hands calls on: there it takes both."""
 SPARE_WORKERS = 2
 """How many of those answer what is asked beside the ticks, as whether the code server lives."""
 _IN_ORDER = [TickStatus.SKIPPED, TickStatus.SUCCESS]
@@ -366,19 +367,26 @@ def _of_threads(settings: Mapping[str, Any], autoscalers: int) -> Iterator[Condi
 def _of_code_server(autoscalers: int) -> Iterator[Condition]:
     """Whether the code server may evaluate the autoscalers at the same time. Its environment can't
     be seen from here: this process' own is taken for the same."""
-    stated = [os.environ[name] for name in CODE_SERVER_WORKERS if name in os.environ]
-    workers = int(stated[0]) if stated and stated[0].isdigit() else LEAST_THREADS
-    if autoscalers > 1 and autoscalers + SPARE_WORKERS > workers:
-        name = CODE_SERVER_WORKERS[0]
-        how = f"{name} is {workers}" if stated else f"{name} is not set"
-        if not stated:
-            how += f" in this shell, so that it answers {workers} calls at a time or more"
+    stated = {name: os.environ.get(name, "") for name in CODE_SERVER_WORKERS}
+    workers = {
+        name: int(text) if text.isdigit() else LEAST_THREADS for name, text in stated.items()
+    }
+    name = min(workers, key=lambda one: workers[one])
+    if autoscalers > 1 and autoscalers + SPARE_WORKERS > workers[name]:
+        how = f"{name} is {workers[name]}"
+        if not stated[name]:
+            how = (
+                f"{name} is not set in this shell, so that it answers {workers[name]} calls at a "
+                "time or more"
+            )
+        right = autoscalers + SPARE_WORKERS
+        first, second = CODE_SERVER_WORKERS
         yield Condition(
             "code server",
             f"{how}; {autoscalers} autoscalers are to be evaluated at the same time, and Dagster "
             "drops the tick of one that has waited for 60 s",
-            f"{name}={autoscalers + SPARE_WORKERS} or more for `dagster api grpc`, "
-            f"{CODE_SERVER_WORKERS[1]} for `dagster code-server start`",
+            f"{first}={right} or more, and {second}={right}, which `dagster code-server start` "
+            "needs beside it",
             urgent=False,
         )
 

@@ -62,6 +62,8 @@ class Watch:
     """The cursor that the last tick has written, and what it says."""
     unread: int = 0
     """Ticks one after the other in which what other sensors remember could not be read."""
+    reads_ahead: bool = True
+    """Whether outcomes of checks are read ahead: not after a tick in which that has failed."""
     carried: dict[str, StreamMemory] = field(default_factory=dict)
     """What was seen meanwhile of streams that the stored cursor lacks, by name."""
     ticks: int = 0

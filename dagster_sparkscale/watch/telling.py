@@ -4,6 +4,7 @@ What there is no room for, the next tick tells: the minutes are kept, and what h
 another than what was told.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -40,8 +41,9 @@ from dagster_sparkscale.watch.page.recent import Recent
 from dagster_sparkscale.watch.process import Watch
 from dagster_sparkscale.watch.turns import PATIENCE, Turn, in_turn
 
-READ_AHEAD = 300
-"""Checks whose stored outcomes are read by one query at most: those of thirty streams or more."""
+READ_AHEAD, READING = 100, 2.0
+"""Checks whose stored outcomes one query reads at most, those of ten streams or more: of many more
+Postgres would read the whole table. And seconds after which no such query more is begun."""
 REASON = 1000
 """Characters of a decision's reason at most, in a minute: a policy of a user may say anything."""
 
@@ -130,9 +132,9 @@ class Telling:
         self._watch.recents.tick(self._watch.shard.streams)
         self._read_operations()
         turns = [turn for one in assessments.values() if (turn := self._turn(one)) is not None]
-        self._read_outcomes([turn.stream for turn in turns])
-        waiting = 0
-        for name in in_turn(turns, self._now):
+        order, waiting = in_turn(turns, self._now), 0
+        self._read_outcomes(order)
+        for name in order:
             known, recent = self._memory.of(name), self._recent(name)
             if recent is None:
                 continue
@@ -320,10 +322,18 @@ class Telling:
             of = known.told.at, self._now
             if has_come(name, AGAIN, *of) and has_come(name, stream.report_every, *of):
                 keys += check_keys(stream, known)
-        try:
-            self._outcomes.read_ahead(keys[:READ_AHEAD])
-        except Exception as error:  # each is asked for again, alone
-            self._say("what is stored of checks can't be read", error)
+        until = time.monotonic() + READING
+        # Where that has failed, each is asked for alone in the next tick: at less a time.
+        reads, self._watch.reads_ahead = self._watch.reads_ahead, True
+        for first in range(0, len(keys) if reads else 0, READ_AHEAD):
+            if time.monotonic() >= until:
+                return
+            try:
+                self._outcomes.read_ahead(keys[first : first + READ_AHEAD])
+            except Exception as error:
+                self._watch.reads_ahead = False
+                self._say("what is stored of checks can't be read", error)
+                return
 
     def _say(self, what: str, error: Exception) -> None:
         if isinstance(error, NoAnswer):

@@ -32,7 +32,14 @@ from dagster_sparkscale.watch.orphans import remembered
 from dagster_sparkscale.watch.process import Watch
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
 from dagster_sparkscale.watch.telling import Telling
-from dagster_sparkscale.watch.turns import ASSESSING, LOOKING, Room, to_assess
+from dagster_sparkscale.watch.turns import (
+    ASSESSING,
+    LOOKING,
+    Room,
+    runs_of,
+    to_assess,
+    who_waits,
+)
 
 _SKIP_REASON_LIMIT = 4000
 UNREAD = 3
@@ -154,9 +161,8 @@ class Tick:
 
     def _remembered(self) -> dict[str, Moved]:
         """What all sensors of the cluster remember of each stream; of two the later."""
-        cursors = sensor_cursors(self._instance, code_location(self._context))
         found: dict[str, Moved] = {}
-        for sensor, cursor in cursors.items():
+        for sensor, cursor in sensor_cursors(self._instance, code_location(self._context)):
             if not is_autoscaler(sensor, self._streams.cluster_key):
                 continue
             memory = Memory.load(cursor)
@@ -203,6 +209,7 @@ class Tick:
         # Most ticks hold everything, and need not ask what is in flight.
         if any(map(_waits_for_runs, assessments.values())):
             busy, untold = self._in_flight()
+        wait = self._over_the_limit(assessments, busy)
         for name, stream in self._mine.items():
             assessment, known = assessments[name], self._memory.of(name)
             status = assessment.situation.status
@@ -212,6 +219,8 @@ class Tick:
                 assessments[name] = self._assessed(stream, assessment.sighting, str(busy[name]))
             elif untold is not None and assessment.acts:
                 assessments[name] = _held(assessment, untold)
+            elif name in wait:  # likewise
+                assessments[name] = _held(assessment, "others come first in this minute")
             elif evaluated:
                 known.decided_at = self._now
             if evaluated and status is not None:
@@ -228,6 +237,25 @@ class Tick:
             assessments, shares = within(budget, assessments, self._memory, self._now, beside)
             board.keep_shares(sensor, shares)
         return assessments
+
+    def _over_the_limit(
+        self, assessments: Mapping[str, Assessment], busy: Mapping[str, InFlight]
+    ) -> Collection[str]:
+        """The streams for which a run is wanted, and none is asked for in this tick: there would be
+        too many."""
+        wanted, failed = dict[str, float](), set[str]()
+        for name, assessment in assessments.items():
+            if assessment.acts and not (name in busy and _waits_for(busy[name], assessment)):
+                wanted[name] = self._memory.of(name).decided_at
+                driver = assessment.sighting.driver
+                if driver is not None and driver.state is DriverState.FAILED:
+                    wanted[name] = driver.submitted_at
+                    failed.add(name)
+        waiting = who_waits(wanted, failed, runs_of(self._streams.shards))
+        if waiting:
+            asked = len(wanted) - len(waiting)
+            self._faults.append(f"{asked} of {len(wanted)} runs are asked for: the rest follows")
+        return {*waiting}
 
     def _in_flight(self) -> tuple[dict[str, InFlight], str | None]:
         """The operation in flight of each stream, and why these are not known; None: they are."""

@@ -1,7 +1,7 @@
 """What a tick has time for, and in which order: what matters comes first, and nobody waits for
 ever. Pure.
 
-Dagster ends a tick after 60 s, and all that it has found with it; then it stores the events of the
+Dagster waits 60 s for a tick, and then for nothing that it has found; it stores the events of a
 tick one by one, and launches its runs last. So a tick has one budget of seconds for looking,
 assessing and telling, what Dagster takes to store included. What is left over, the next tick does.
 """
@@ -16,6 +16,12 @@ LOOKING, ASSESSING = 0.52, 0.75
 """Parts of a tick by which looking ends, and assessing."""
 BEFORE_RUNS = 3.0
 """Seconds for storing where runs are asked for: Dagster launches them after it."""
+RUNS = 200
+"""Runs at most that all sensors of a cluster ask for in a minute. Dagster launches them one after
+the other, a tenth of a second of a core each and more, and begins no other tick of the sensor
+before. After a fault of a thousand streams nothing would be seen of them for minutes."""
+LEAST_RUNS = 20
+"""Runs of one sensor, however many there are."""
 MOST_TOLD = 20e6
 """Characters of what a tick tells Dagster, at most: Dagster refuses a tick above 100 MB (older
 releases 50), with all that it asks for, and the next one would be as large."""
@@ -58,14 +64,31 @@ def in_turn(turns: Iterable[Turn], now: float) -> list[str]:
     return [turn.stream for turn in sorted(turns, key=lambda turn: turn.rank(now))]
 
 
-def to_assess(decided_at: Mapping[str, float], failed: Collection[str]) -> list[str]:
+def to_assess(since: Mapping[str, float], failed: Collection[str]) -> list[str]:
     """The streams in the order in which they are assessed: those that have failed first, then who
     has waited longest.
 
     Args:
-        decided_at: when a policy last decided, by stream, seconds since the epoch.
+        since: since when each waits, seconds since the epoch, by stream.
     """
-    return sorted(decided_at, key=lambda name: (name not in failed, decided_at[name]))
+    return sorted(since, key=lambda name: (name not in failed, since[name]))
+
+
+def who_waits(wanted: Mapping[str, float], failed: Collection[str], most: int) -> list[str]:
+    """The streams for which there is no room among the runs of a tick: those that have failed come
+    first, then who has waited longest.
+
+    Args:
+        wanted: since when each waits for which a run is wanted, seconds since the epoch: when a
+            policy last decided, or its driver was started.
+        most: runs of a tick.
+    """
+    return to_assess(wanted, failed)[most:]
+
+
+def runs_of(shards: int) -> int:
+    """Runs that one of so many sensors asks for in a tick at most."""
+    return max(LEAST_RUNS, RUNS // shards)
 
 
 class Room:

@@ -168,24 +168,32 @@ def test_threads_that_nobody_stated_are_as_few_as_a_small_machine_has(healthy: T
 
 
 @pytest.mark.parametrize(
-    ("workers", "told"),
+    ("workers", "proxy", "told"),
     [
         (
             None,
+            None,
             "DAGSTER_GRPC_MAX_WORKERS is not set in this shell, so that it answers 5 calls",
         ),
-        ("7", "DAGSTER_GRPC_MAX_WORKERS is 7; 6 autoscalers are"),
-        ("8", None),
+        ("7", "9", "DAGSTER_GRPC_MAX_WORKERS is 7; 6 autoscalers are"),
+        ("8", "7", "DAGSTER_CODE_SERVER_MAX_WORKERS is 7; 6 autoscalers are"),
+        # Dagster's code server is two processes, and one variable is of one of them.
+        ("8", None, "DAGSTER_CODE_SERVER_MAX_WORKERS is not set in this shell"),
+        (None, "8", "DAGSTER_GRPC_MAX_WORKERS is not set in this shell"),
+        ("8", "8", None),
     ],
 )
 def test_a_code_server_that_evaluates_fewer_at_a_time(
     healthy: Terminal,
     monkeypatch: pytest.MonkeyPatch,
     workers: str | None,
+    proxy: str | None,
     told: str | None,
 ) -> None:
     if workers is not None:
         monkeypatch.setenv("DAGSTER_GRPC_MAX_WORKERS", workers)
+    if proxy is not None:
+        monkeypatch.setenv("DAGSTER_CODE_SERVER_MAX_WORKERS", proxy)
     healthy.declare(more=", shards=6")
     found = [line for line in lines(healthy.ask("doctor"), "better") if "code server" in line]
     assert [line.startswith(f"code server: {told}") for line in found] == (

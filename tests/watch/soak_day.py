@@ -162,7 +162,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
     with agents(STREAMS, MODULE) as (process, urls):
         made = Day(tmp_path, process, urls)
         monkeypatch.setattr("time.time", made.clock)
-        monkeypatch.setattr(tick_module, "sensor_cursors", lambda *_: dict(made.cursors))
+        monkeypatch.setattr(tick_module, "sensor_cursors", lambda *_: [*made.cursors.items()])
         yield made
 
 

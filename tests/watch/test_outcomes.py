@@ -58,24 +58,42 @@ def test_those_of_many_streams_are_read_by_one(many, clock, queries):
     assert len([count for count in queries if count]) == 1
 
 
-def test_so_many_at_once_and_the_others_alone(many, clock, queries, monkeypatch):
+def test_so_many_at_once(many, clock, queries, monkeypatch):
     monkeypatch.setattr(telling, "READ_AHEAD", 8)
     an_hour_later(many, clock)
     tick = many.tick()
     assert all(tick.checks(name)["running"] is True for name in NAMES)
-    assert queries[:2] == [8, 2] and len(queries) == len(NAMES)
+    assert queries == [8] * 5
 
 
-def test_what_cannot_be_read_ahead_is_read_alone(many, clock, monkeypatch):
+def test_where_it_takes_long_the_others_are_read_alone(many, clock, queries, monkeypatch):
+    monkeypatch.setattr(telling, "READ_AHEAD", 8)
+    monkeypatch.setattr(telling, "READING", 0.0)
+    an_hour_later(many, clock)
+    tick = many.tick()
+    assert all(tick.checks(name)["running"] is True for name in NAMES)
+    assert queries == [5] * 8
+
+
+def test_where_it_has_failed_each_is_read_alone_and_at_the_next_tick_too(
+    many, clock, queries, monkeypatch
+):
     an_hour_later(many, clock)
 
     def locked(self, keys):
         raise OSError("database is locked")
 
-    monkeypatch.setattr(Outcomes, "read_ahead", locked)
-    tick = many.tick()
+    with monkeypatch.context() as patch:
+        patch.setattr(Outcomes, "read_ahead", locked)
+        tick = many.tick()
     assert all(tick.checks(name)["running"] is True for name in NAMES)
     assert "can't be read: OSError: database is locked" in tick.data.skip_message
+    assert queries == [5] * 8
+    for expected in ([5] * 8, [40]):
+        queries.clear()
+        an_hour_later(many, clock)
+        many.tick()
+        assert queries == expected
 
 
 def test_in_other_minutes_nothing_is_read(clock, queries):

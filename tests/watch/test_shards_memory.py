@@ -20,7 +20,7 @@ def cursors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     monkeypatch.setattr(
         tick_module,
         "sensor_cursors",
-        lambda *_: {sensor: cursor for sensor, cursor in stored.items() if cursor},
+        lambda *_: [(sensor, cursor) for sensor, cursor in stored.items() if cursor],
     )
     return stored
 

@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.watch import turns
-from dagster_sparkscale.watch.turns import Room, Turn, in_turn, to_assess
+from dagster_sparkscale.watch.turns import (
+    LEAST_RUNS,
+    RUNS,
+    Room,
+    Turn,
+    in_turn,
+    runs_of,
+    to_assess,
+    who_waits,
+)
 
 NOW = 1_800_000_000.0
 MINUTE = 60.0
@@ -113,3 +122,27 @@ class TestRoom:
     def test_it_leaves_dagster_time_for_a_slow_machine(self):
         assert turns.LOOKING < turns.ASSESSING < 1
         assert turns.TICK <= 0.7 * 60
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.floats(0, 100), max_size=12),
+    st.sets(st.text(max_size=3), max_size=6),
+    st.integers(0, 14),
+)
+def test_of_more_runs_than_there_may_be_those_come_first_that_have_failed_or_waited_longest(
+    wanted, failed, most
+):
+    waiting = who_waits(wanted, failed, most)
+    asked = wanted.keys() - waiting
+    assert len(asked) == min(most, len(wanted))
+    assert all(
+        (one not in failed, wanted[one]) <= (other not in failed, wanted[other])
+        for one in asked
+        for other in waiting
+    )
+
+
+@given(st.integers(1, 100))
+def test_the_sensors_of_a_cluster_share_its_runs(shards):
+    assert runs_of(shards) >= LEAST_RUNS
+    assert shards * runs_of(shards) <= max(RUNS, shards * LEAST_RUNS)
