@@ -28,6 +28,7 @@ from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
 from dagster_sparkscale.private_dagster import register_library
+from dagster_sparkscale.quantities import counted, named
 from dagster_sparkscale.version import __version__
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet.events import fleet_asset, fleet_key
@@ -115,10 +116,20 @@ def build_defs(
     )
 
 
+NAMED = 3
+"""Streams that a warning names at most."""
+
+
 def _warn(streams: Sequence[Stream], cluster: ClusterManager) -> None:
+    doubts: dict[str, list[Stream]] = {}
     for stream in streams:
         if doubt := cluster.doubt(stream):
-            _LOG.warning("%s %r: %s", type(stream).__name__, stream.name, doubt)
+            doubts.setdefault(doubt, []).append(stream)
+    for doubt, of in doubts.items():
+        who = f"{type(of[0]).__name__} {of[0].name!r}"
+        if len(of) > 1:
+            who = f"{counted(len(of), 'stream')} ({named([each.name for each in of], NAMED)})"
+        _LOG.warning("%s: %s", who, doubt)
 
 
 def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: str) -> None:

@@ -1,5 +1,7 @@
 """Quantities as people write them. Pure."""
 
+from collections.abc import Sequence
+
 DASH = "-"
 """What stands for a number that is not known, in a table."""
 
@@ -12,3 +14,9 @@ def number(value: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things: `1 core`, `1,024 cores`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """Names, and how many more there are: `a, b and 1,022 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

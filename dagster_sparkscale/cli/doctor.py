@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 import click
 import dagster as dg
@@ -22,6 +24,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.quantities import named
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
@@ -46,9 +49,12 @@ def doctor(where: Target) -> None:
     The exit code is 1 if something is wrong.
     """
     wrong = 0
-    for condition in _all(where):
-        click.echo(_line(condition))
-        wrong += condition.wrong
+    # A thousand streams that are well, or that lack the same thing, are one line.
+    for _, same in groupby(_all(where), lambda each: (each.text, each.cure, each.urgent)):
+        alike = [*same]
+        subjects = [*dict.fromkeys(each.subject for each in alike)]
+        click.echo(_line(replace(alike[0], subject=named(subjects, NAMED))))
+        wrong += sum(each.wrong for each in alike)
     if wrong:
         raise click.ClickException(f"{wrong} of these must be mended")
 
@@ -123,7 +129,7 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     if troubled := [row.stream for row in worst_first(rows) if in_trouble(row)]:
         yield Condition(
             "streams",
-            f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
+            f"{len(troubled)} of {len(rows)} in trouble: {named(troubled, NAMED)}",
             f"`sparkscale status{as_given()}` says what is the matter with each",
             urgent=False,
         )
@@ -187,13 +193,13 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
         one = f"{given_up[0]}{as_given()}"
         yield Condition(
             verdict.GIVEN_UP,
-            f"{_named(given_up)}: failed, and nothing but a person starts it again",
+            f"{named(given_up, NAMED)}: failed, and nothing but a person starts it again",
             f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
         )
     if coming := [row.stream for row in failed if not row.gave_up]:
         yield Condition(
             "failed",
-            f"{_named(coming)}: recovery starts it again by itself, with pauses",
+            f"{named(coming, NAMED)}: recovery starts it again by itself, with pauses",
             f"`sparkscale logs {coming[0]}{as_given()}` says why it failed; `sparkscale status"
             f"{as_given()}`, when it is started again",
         )
@@ -204,22 +210,17 @@ def _of_orphans(found: Sequence[Orphan]) -> Iterator[Condition]:
     if ours := [each.driver.stream for each in found if each.ours]:
         yield Condition(
             "orphans",
-            f"{_named(ours)}: runs, and is not declared any more",
+            f"{named(ours, NAMED)}: runs, and is not declared any more",
             f"declare it again, or `sparkscale forget {ours[0]}{as_given()}`",
         )
     if unknown := [each.driver.stream for each in found if not each.ours]:
         yield Condition(
             "not declared here",
-            f"{_named(unknown)}: runs, and who declares it is not known",
+            f"{named(unknown, NAMED)}: runs, and who declares it is not known",
             "declare it, stop it where it is declared, or, where nobody does, `sparkscale forget "
             f"{unknown[0]}{as_given()} --whoever-declares-it`",
             urgent=False,
         )
-
-
-def _named(streams: Sequence[str]) -> str:
-    more = f" and {len(streams) - NAMED} more" if len(streams) > NAMED else ""
-    return f"{', '.join(streams[:NAMED])}{more}"
 
 
 def _line(condition: Condition) -> str:

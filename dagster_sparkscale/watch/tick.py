@@ -3,7 +3,7 @@ Dagster told. It always ends: each part has its share of the seconds of a tick (
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -19,6 +19,7 @@ from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import is_autoscaler
 from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.private_dagster import code_location, sensor_cursors
+from dagster_sparkscale.quantities import counted, named
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.board import Moved
@@ -45,6 +46,8 @@ _SKIP_REASON_LIMIT = 4000
 UNREAD = 3
 """Ticks of a process in which a new stream is not told of, at most, while what another sensor may
 remember of it can't be read. After that it counts as lost."""
+MANY = 10
+"""Streams of which the same is said that are one line of a tick."""
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
 
 
@@ -105,7 +108,7 @@ class Tick:
         if (unread := self._watch.reads.given_up) is not None:
             self._context.log.warning(unread)
             self._faults.insert(0, unread)
-        lines = [*self._faults, *map(str, orphans), *map(str, assessments.values())]
+        lines = [*self._faults, *map(str, orphans), *_lines(assessments.values())]
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
             self._context.log.info("\n".join(lines))
@@ -357,6 +360,20 @@ def _waits_for_runs(assessment: Assessment) -> bool:
 
 
 _NOT_RUNNING = ("not started", DriverState.STOPPED.value)
+
+
+def _lines(assessments: Iterable[Assessment]) -> list[str]:
+    """What is decided of each stream, and why. Many of which the same is said are one line, behind
+    those of which not many are."""
+    alike: dict[str, list[Assessment]] = {}
+    for one in assessments:
+        alike.setdefault(f"{one.decision}: {one.decision.reason}", []).append(one)
+    few = [str(one) for found in alike.values() if len(found) < MANY for one in found]
+    return few + [
+        f"{counted(len(found), 'stream')} ({named([one.stream for one in found], 3)}): {said}"
+        for said, found in alike.items()
+        if len(found) >= MANY
+    ]
 
 
 def _shortened(lines: list[str]) -> str:
