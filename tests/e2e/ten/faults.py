@@ -65,6 +65,7 @@ class Faults:
             "kill a supervisor": (1, lambda s: self._kill("its supervisor", s)),
             "kill an executor": (4, self._kill_one_executor),
             "stop a driver": (3, self._stop_driver),
+            "stop a supervisor": (1, self._stop_supervisor),
             "stop the executors": (2, self._stop_executors),
             "stop the daemon": (2, lambda _: self._stop_dagster("daemon")),
             "stop the code server": (2, lambda _: self._stop_dagster("code server")),
@@ -138,6 +139,9 @@ class Faults:
     def _stop_driver(self, stream: str) -> None:
         (python,) = self._victims("the driver", stream)
         self._stand_still([python, *python.children(recursive=True)])
+
+    def _stop_supervisor(self, stream: str) -> None:
+        self._stand_still(self._victims("its supervisor", stream))
 
     def _stop_executors(self, stream: str) -> None:
         self._stand_still(self._victims("all executors", stream))

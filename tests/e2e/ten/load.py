@@ -27,6 +27,8 @@ PHASES = (
     Phase("quiet", level=0.1, ramp=0, hold=150),
 )
 PERIOD = sum(each.ramp + each.hold for each in PHASES)
+APART = 0.5
+"""Parts of the period over which the streams are spread: so that of all together changes, too."""
 PER_SECOND = 8.0
 """Records of each stream at the highest load."""
 PACE = 0.15
@@ -78,7 +80,7 @@ class Load(threading.Thread):
 
     def level(self, stream: str) -> float:
         """The load of a stream, as a share of the highest."""
-        offset = PERIOD * self._names.index(stream) / len(self._names)
+        offset = APART * PERIOD * self._names.index(stream) / len(self._names)
         return Shape(PHASES).level(time.monotonic() - self._begun + offset)
 
     def end(self) -> None:

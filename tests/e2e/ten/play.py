@@ -297,11 +297,13 @@ class Ten:
         return ", ".join(f"{count} records {what}" for what, count in wrong.items() if count)
 
     def _stop_streams(self) -> None:
-        stops = {name: self.dagster.launch("stop", name) for name in self.names}
-        for name, run_id in stops.items():
-            run = self.dagster.ended(run_id, RUNS_WITHIN)
-            if not run.is_success:
-                self._find(f"{name} did not stop: run {run_id}")
+        waiting = [*self.names]
+        for _ in range(3):  # one is refused as long as another operation is in progress
+            runs = {name: self.dagster.launch("stop", name) for name in waiting}
+            ended = {name: self.dagster.ended(run, RUNS_WITHIN) for name, run in runs.items()}
+            waiting = [name for name, run in ended.items() if not run.is_success]
+        for name in waiting:
+            self._find(f"{name} did not stop: run {ended[name].run_id}")
         store = self.cluster.store()
         for name in self.names:
             if left := processes.marked(f"{name}::"):

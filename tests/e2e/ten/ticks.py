@@ -34,6 +34,8 @@ class Ticks:
     after that."""
     longest_gap: float
     """Seconds between two ticks, outside of such times."""
+    longest: float
+    """Seconds that a tick has taken."""
 
 
 def ticks(
@@ -60,7 +62,10 @@ def ticks(
         met = any(begin < each.timestamp < end for begin, end in down)
         (excused if met else lost).append(words)
     by_status = Counter(each.status.value for each in found)
-    return Ticks(dict(by_status), lost, excused, round(longest, 1))
+    took = max(
+        (each.end_timestamp - each.timestamp for each in found if each.end_timestamp), default=0
+    )
+    return Ticks(dict(by_status), lost, excused, round(longest, 1), round(took, 1))
 
 
 def _ticks(instance: dg.DagsterInstance) -> list[InstigatorTick]:
@@ -77,6 +82,8 @@ class Told:
 
     events: int
     """Of the sensor: each with all minutes since the one before."""
+    as_before: int
+    """Of these, those of minutes in which nothing had happened."""
     others: int
     """Stories of operations, and materializations of starts."""
     minutes: int
@@ -98,7 +105,7 @@ def told(
         good: when the ticks were that ended well, seconds since the epoch.
     """
     asset = dg.AssetRecordsFilter(dg.AssetKey(stream), after_timestamp=since)
-    moments, others = [], 0
+    moments, others, as_before = [], 0, 0
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
         cursor: str | None = None
         while True:
@@ -108,6 +115,7 @@ def told(
                 assert event is not None
                 if MINUTES in event.metadata:
                     moments.append(record.timestamp)
+                    as_before += "as before" in (event.description or "")
                 else:
                     others += 1
             if not page.has_more:
@@ -117,6 +125,8 @@ def told(
     found = []
     if len(moments) > len(good) + 1:
         found.append(f"{len(moments)} events in {len(good)} ticks")
+    if as_before > (until - since) / REPORT_EVERY + 2:
+        found.append(f"{as_before} events say that nothing has happened")
     down = [(each.began - BEFORE, each.ended + AFTER) for each in faults if each.of_watchers]
     for at, following in pairwise([since, *moments, until]):
         met = any(begin < following and at < end for begin, end in down)
@@ -132,7 +142,7 @@ def told(
         found.append(
             f"{len(missing)} minutes are in no event: {[round(m - since) for m in missing]}"
         )
-    return Told(len(moments), others, len(minutes), found)
+    return Told(len(moments), as_before, others, len(minutes), found)
 
 
 def good_ticks(instance: dg.DagsterInstance, since: float, until: float) -> list[float]:
