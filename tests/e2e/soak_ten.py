@@ -21,13 +21,22 @@ import json
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.e2e.ten.memory import GOAL
 from tests.e2e.ten.play import Ten
 from tests.soaking import Soak
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+NEEDED = 20_000_000_000
+"""Bytes of memory: it takes two thirds of that."""
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.skipif(
+        psutil.virtual_memory().total < NEEDED, reason="ten streams need a machine of 20 GB"
+    ),
+]
 REPORT = "SPARKSCALE_SOAK_REPORT"
 """Environment variable: the file that takes all that was measured, as JSON."""
 LONG_ENOUGH = 45.0

@@ -98,7 +98,7 @@ def _draw_sums(report: Mapping[str, Any], axis: Any) -> None:
     axis.plot(at, sums, color="black", linewidth=0.9, label="all processes")
     axis.set_ylabel("GB together")
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=8, loc="upper right", ncols=3)
+    axis.legend(fontsize=8, loc="center right", ncols=3)
 
 
 def _draw_faults(report: Mapping[str, Any], axis: Any) -> None:
