@@ -19,6 +19,7 @@ BENCHMARKS = (
     "fleet",
     "clusters",
     "faults",
+    "soak",
     "state",
     "backpressure",
     "receivers",
