@@ -64,6 +64,19 @@ def test_a_program_that_is_not_there_is_told_when_it_is_declared(
     ]
 
 
+def test_many_whose_program_is_not_there_are_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    streams = [structured(f"s{number}", program="jobs/x.py") for number in range(1200)]
+    build_defs([*streams, structured("b", program="y.py")], LocalCluster(state_dir=str(tmp_path)))
+    assert [record.getMessage() for record in caplog.records] == [
+        "1,200 streams (s0, s1, s2 and 1,197 more): program = 'jobs/x.py': there is no file "
+        f"{tmp_path}/jobs/x.py",
+        f"StructuredStream 'b': program = 'y.py': there is no file {tmp_path}/y.py",
+    ]
+
+
 class TestNamesInTheLaunchpad:
     def refused(self, defs: dg.Definitions, job: str = "rescale") -> str:
         config = {"ops": {job: {"config": {"stream": "clikcs", "target": 3}}}}

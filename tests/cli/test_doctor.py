@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Query
 from tests.cli.daemon import tick
 from tests.cli.terminal import Terminal, lines
-from tests.fakes import QUERY, structured
+from tests.fakes import QUERY, scaled, structured
 from tests.in_memory.cluster import MemoryCluster
 from tests.watch.deployment import grown
 
@@ -45,6 +45,18 @@ class TestAllIsWell:
     def test_a_release_that_is_not_told_is_unknown(self, healthy: Terminal) -> None:
         healthy.kept().spark_version = None
         assert "clicks: answers, Spark unknown" in lines(healthy.ask("doctor"), "ok")
+
+    def test_those_of_which_the_same_is_said_are_one_line(self, healthy: Terminal) -> None:
+        names = [f"s{number:02}" for number in range(12)]
+        healthy.declare(", ".join(f"scaled({name!r}, max_executors=2)" for name in names))
+        for name in names:
+            grown(healthy.world.run(scaled(name, max_executors=2), batch_seconds=5))
+        healthy.world.streams["s11"].spark_version = "4.1.0"
+        said = [line for line in lines(healthy.ask("doctor"), "ok") if "answers" in line]
+        assert said == [
+            f"{', '.join(names[:10])} and 1 more: answers, Spark 4.3.0",
+            "s11: answers, Spark 4.1.0",
+        ]
 
     def test_it_changes_nothing(self, healthy: Terminal) -> None:
         calls = list(healthy.world.calls)

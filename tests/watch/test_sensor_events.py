@@ -172,13 +172,23 @@ class TestManyStreams:
         tick = deployed.tick(stored=False)
         assert 0 < len(tick.data.asset_events) < turns.TICK / STORING + 20
         told = len(tick.of((dg.AssetObservation, dg.AssetMaterialization)))
-        reason = tick.data.skip_message
-        assert len(reason) < 4200
-        follow, *shown, more = reason.splitlines()
+        follow, running, others = tick.data.skip_message.splitlines()
         assert follow == f"told of {told} of 500 streams: the rest follows"
-        assert all(line.startswith(f"s{n}: hold: ") for n, line in enumerate(shown))
-        assert more == f"... and {500 - len(shown)} more: see the pages of the streams"
+        assert running.startswith("400 streams (s0, s1, s2 and 397 more): hold: R 0.50")
+        assert others.startswith("100 streams (s400, s401, s402 and 97 more): hold: not started")
         assert len(tick.data.cursor) < 500 * 60
+
+    def test_where_of_each_another_thing_is_said_some_are_left_out(self):
+        def find(stream):
+            raise RuntimeError(f"{stream} is lost")
+
+        deployed = Deployment([scaled(f"s{number}") for number in range(500)])
+        deployed.world.on_find = find
+        reason = deployed.tick(stored=False).data.skip_message
+        assert len(reason) < 4200
+        *_, shown, more = reason.splitlines()
+        assert "is lost" in shown
+        assert re.fullmatch(r"\.\.\. and \d{3} more: see the pages of the streams", more)
 
     def test_one_endless_reason_is_cut(self, deployed):
         def find(stream):

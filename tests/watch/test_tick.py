@@ -265,3 +265,11 @@ class TestAnAnswerWithoutAnEnd:
         tick = many.tick()
         assert tick.seen("s3").ratio is None
         assert tick.seen("s4").ratio == 0.5
+
+
+def test_many_streams_of_which_the_same_is_said_are_one_line_behind_the_others():
+    deployed = Deployment([scaled(f"s{number:02}") for number in range(13)])
+    overload(deployed, deployed.streams[7], batch_seconds=5)
+    first, second = deployed.tick().data.skip_message.splitlines()
+    assert first.startswith("s07: hold: R 0.50 ")
+    assert second.startswith("12 streams (s00, s01, s02 and 9 more): hold: not started: ")
