@@ -85,9 +85,11 @@ test-clusters: $(STAMP) ## the tests of Kubernetes, YARN, HDFS and Standalone, a
 	@$(if $(ARGS)$(SPARKSCALE_TEST_KUBECONFIG),,$(PY) -m dev.kubernetes.building &&) $(WITH_JAVA) && \
 		$(PYTEST) -m clusters $(SLOWEST) $(ARGS)
 
-# All that another release of Spark may do otherwise: a stream's life, the contract of a cluster, the
-# driver. No archive of class data is made for it (tests/short_lives.py).
-ON_SPARK = tests/e2e/test_faults.py tests/e2e/soak_standalone_rest.py tests/clusters/test_local.py \
+# All that another release of Spark may do otherwise: a stream's life, the stories of state, receivers
+# and limits, the contract of a cluster, the driver. No archive of class data is made for it
+# (tests/short_lives.py).
+ON_SPARK = tests/e2e/test_faults.py tests/e2e/test_state.py tests/e2e/test_receivers.py \
+	tests/e2e/test_retune.py tests/e2e/soak_standalone_rest.py tests/clusters/test_local.py \
 	tests/clusters/test_standalone.py tests/clusters/test_standalone_rest.py \
 	tests/driver tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py \
 	-m spark -k "not kinesalite"

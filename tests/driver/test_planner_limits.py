@@ -74,7 +74,7 @@ finally:
 
 @pytest.mark.clusters
 @pytest.mark.spark
-@pytest.mark.skipif(not has("4.2"), reason="as other sources in Python of these tests")
+@pytest.mark.skipif(not has("4.2"), reason="Spark asks a source in Python for a limit from 4.2 on")
 def test_a_python_source_finds_its_limits_where_the_jvm_was_there_first(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name != RATES_FILE}
     subprocess.run(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyspark
 import pytest
 
 from dagster_sparkscale import ClusterManager, State, StructuredStream
@@ -14,6 +15,7 @@ from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from tests.driver.state.counted import PROGRAM, Counting
 from tests.e2e.deployment import Deployment, deployed, failure, told
 from tests.e2e.test_faults import driver_process
+from tests.releases import CHANGES_STATE, has
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
@@ -69,6 +71,7 @@ def declared_with(d: Deployment, go_on: Path, partitions: int) -> Deployment:
     return Deployment(d.cluster, counted(d.stream.name, d.folder, go_on, partitions), home)
 
 
+@CHANGES_STATE
 def test_a_change_by_hand_is_undone_after_a_kill_and_the_window_makes_it(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_change_by_hand_is_undone_after_a_kill_and_the_window_makes_it(
         assert told(d.run("reconfigure_state", partitions=16))["ending"] == "nothing to do"
 
 
+@CHANGES_STATE
 @pytest.mark.clusters
 def test_a_change_by_hand_and_by_a_restart_holds_until_the_window(
     local_cluster: ClusterManager, tmp_path: Path
@@ -131,6 +135,26 @@ def test_a_change_by_hand_and_by_a_restart_holds_until_the_window(
         assert told(d.requested(request))["queries"][0]["partitions_after"] == 4
         count(d, counting, 4)
         assert "nothing to do" in str(window(d).skip_message)
+
+
+@pytest.mark.skipif(has("4.2"), reason="this Spark changes them")
+def test_a_spark_that_can_t_change_partitions_is_named_before_anything_is_stopped(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    go_on, counting = tmp_path / "go on", Counting(tmp_path)
+    with deployed(local_cluster, counted("uncounted", tmp_path, go_on), tmp_path) as d:
+        told(d.materialize())
+        count(d, counting, 4)
+        driver = d.driver()
+        why = (
+            "changing the partitions of state needs Spark 4.2 or newer; this is Spark "
+            f"{pyspark.__version__}"
+        )
+        assert why in failure(d.run("reconfigure_state", partitions=16, dry_run=True))
+        assert why in failure(d.run("reconfigure_state", partitions=16))
+        assert why in str(window(declared_with(d, go_on, 16)).skip_message)
+        assert d.driver() == driver, "nothing was stopped"
+        count(d, counting, 4)
 
 
 def changed(story: dict[str, Any], after: int) -> None:

@@ -10,6 +10,7 @@ from dagster_sparkscale.driver.batches.tracked import NewQuery
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.settings import KEY_GROUPS, PLAIN_HASH, PLAN
 from dagster_sparkscale.driver.spark.looks import first_line
+from dagster_sparkscale.driver.spark.releases import is_before
 from dagster_sparkscale.driver.wire import QueryState, Reconfiguration
 
 from . import layout, plans, sink
@@ -19,7 +20,7 @@ from .folder import Folder
 from .journal import Journal
 from .logs import read_format, read_id, read_logs
 from .plans import StatePlan
-from .reconfigure import Attempt
+from .reconfigure import LEAST, Attempt
 from .reporting import Reporting
 from .unchangeable import why_unchangeable
 from .uncounted import COUNTED
@@ -223,6 +224,12 @@ class StateHook:
             say(f"of the state in {folder.name} nothing can be known: {first_line(error)}")
             return None
 
+    def _remedy(self) -> str:
+        """What to do about a number of partitions that does not fit."""
+        if is_before(LEAST, self._version):
+            return f"Another number needs Spark {LEAST} or newer; this is Spark {self._version}"
+        return "Reconfigure it to a number that fits"
+
     def _look_up(self, session: Any, folder: Folder, journal: Journal) -> "Known":
         logs = read_logs(folder)
         bound = logs.bound if logs else None
@@ -238,7 +245,7 @@ class StateHook:
             )
         elif asked is not None and bound is not None and bound.partitions is not None:
             why = plans.misfit(bound.partitions, asked, self._declared.plain_hash)
-            note = why and f"{why}. Reconfigure it to a number that fits"
+            note = why and f"{why}. {self._remedy()}"
         keeps_state = bool(bound and folder.names(layout.STATE))
         known = Known(
             folder,

@@ -11,9 +11,10 @@ from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.state.drivers import BEGIN, BESIDE, GROUPS, Drivers, ask
 from tests.driver.state.test_in_place import held, plan
 from tests.driver.state.waiting import Waiting, over
+from tests.releases import CHANGES_STATE
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 def copies(waiting: Waiting) -> bool:

@@ -11,8 +11,9 @@ from dagster_sparkscale.driver.state.layout import COPIES
 from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.running import Cluster
 from tests.driver.state.drivers import BEGIN, BESIDE, GROUPS, Drivers, the_one
+from tests.releases import CHANGES_STATE
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 def cut_off(

@@ -13,9 +13,10 @@ from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from tests.conftest import PROGRAMS
 from tests.driver.running import Start, local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS
+from tests.releases import CHANGES_STATE
 from tests.waiting import HANGS, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 NAMES = ("files", "table")
 EVERY = 3

@@ -53,10 +53,10 @@ def before_start(
         return its.before_start(NewQuery(spark, options, table))
 
 
-def known(place: Path, declared: Declared, **conf: str) -> hook.Known:
+def known(place: Path, declared: Declared, version: str = "4.3.0", **conf: str) -> hook.Known:
     spark = Spark(Disk(place))
     spark.conf |= conf
-    found = before_start(StateHook("4.3.0", declared), spark, place)
+    found = before_start(StateHook(version, declared), spark, place)
     assert found is not None
     return found
 
@@ -256,6 +256,10 @@ class TestKnown:
         said = known(place, declared).note
         assert said == note or (said or "").startswith(f"{note}")
         assert said is None or said.endswith(". Reconfigure it to a number that fits")
+
+    def test_a_spark_that_can_t_change_them_is_named_in_place_of_a_change(self, place):
+        said = known(place, Declared(6), version="4.1.9").note or ""
+        assert said.endswith(". Another number needs Spark 4.2 or newer; this is Spark 4.1.9")
 
     @pytest.mark.parametrize("asked", [16, 8, None])
     def test_key_groups_that_are_declared_otherwise_later_are_noted(self, place, asked):

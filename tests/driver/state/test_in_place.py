@@ -6,9 +6,10 @@ from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.running import stop_report
 from tests.driver.state.drivers import BEGIN, GROUPS, ask
 from tests.driver.state.waiting import Waiting, over
+from tests.releases import CHANGES_STATE
 from tests.waiting import HANGS, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 def plan(partitions: int, id: str = "", query: str = "counts", groups: int = GROUPS) -> StatePlan:

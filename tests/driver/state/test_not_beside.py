@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.driver.running import environment
+from tests.releases import CHANGES_STATE
 from tests.waiting import patience
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 @pytest.fixture(scope="module")

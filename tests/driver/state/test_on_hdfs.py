@@ -11,8 +11,9 @@ from tests.driver.state.elsewhere import (
     cut_off_in_place_and_done_again,
     on_hdfs,
 )
+from tests.releases import CHANGES_STATE
 
-pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
+pytestmark = [pytest.mark.spark, pytest.mark.hdfs, CHANGES_STATE]
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from tests.driver.state.elsewhere import on_s3
 from tests.driver.state.operators import VARIANTS
 from tests.driver.state.s3 import served
 from tests.driver.state.test_operators import check_beside, twins
+from tests.releases import CHANGES_STATE
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ import pytest
 
 from dagster_sparkscale.driver.state import layout
 from tests.driver.running import environment
+from tests.releases import CHANGES_STATE
 from tests.waiting import patience
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ from dagster_sparkscale.driver.state.tasks import OURS
 from tests.driver.running import environment
 from tests.driver.state.operators import VARIANTS
 from tests.driver.state.twins import NO_DATA_BATCHES
+from tests.releases import CHANGES_STATE
 from tests.waiting import patience
 
-pytestmark = [pytest.mark.spark, pytest.mark.clusters]
+pytestmark = [pytest.mark.spark, pytest.mark.clusters, CHANGES_STATE]
 
 
 def twins(

@@ -3,19 +3,22 @@
 import shutil
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from dagster_sparkscale.driver.settings import KEY_GROUPS
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.running import local_driver
-from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
+from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, ask, the_one
+from tests.releases import CHANGES_STATE, has
 
 pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 QUERIES = ("clicks", "orders", "old")
 
 
+@CHANGES_STATE
 def test_each_query_is_changed_by_itself_or_left_as_it_was(tmp_path):
     """One history of five drivers. `old` has state that can't be changed."""
     drivers = Drivers(local_driver, tmp_path, *QUERIES)
@@ -110,3 +113,25 @@ def of_all_those_are_changed_that_can_be(drivers: Drivers) -> None:
         assert "only those of RocksDBStateStoreProvider" in (old.reason or "")
         drivers.end(driver)
     assert [each.partitions() for each in drivers.queries.values()] == [8, 8, BEGIN]
+
+
+@pytest.mark.skipif(has("4.2"), reason="this Spark changes them")
+def test_a_spark_that_can_t_change_partitions_is_named_and_the_query_counts_on(tmp_path):
+    plan = StatePlan("from 4 to 16", 16, GROUPS, queries=("counts",))
+    drivers = Drivers(local_driver, tmp_path)
+    with drivers.started() as driver:
+        drivers.count(driver)
+        answer = ask(driver, plan)
+        why = f"in place: its Spark is {pyspark.__version__}, and it takes 4.2 or newer"
+        assert (answer.status_code, answer.json()["error"]) == (400, why)
+        drivers.count(driver)
+        drivers.end(driver)
+    with drivers.started(plan) as driver:
+        report = the_one(drivers.count(driver))
+        assert (report.outcome, report.reason) == (
+            "refused",
+            "changing the partitions of state needs Spark 4.2 or newer; this is Spark "
+            f"{pyspark.__version__}",
+        )
+        assert drivers.counting.partitions() == BEGIN
+        drivers.end(driver)
