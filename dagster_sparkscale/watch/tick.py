@@ -212,7 +212,7 @@ class Tick:
         # Most ticks hold everything, and need not ask what is in flight.
         if any(map(_waits_for_runs, assessments.values())):
             busy, untold = self._in_flight()
-        wait = self._over_the_limit(assessments, busy)
+        wait = self._over_the_limit(assessments, busy) if untold is None else ()
         for name, stream in self._mine.items():
             assessment, known = assessments[name], self._memory.of(name)
             status = assessment.situation.status

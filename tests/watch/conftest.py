@@ -1,10 +1,13 @@
 import time
 import zlib
+from types import SimpleNamespace
 
 import pytest
 
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
+from dagster_sparkscale.watch import board as board_module
+from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.process import Watch
 from tests.watch.deployment import STREAM, Deployment
@@ -48,3 +51,23 @@ def clock(monkeypatch) -> list[float]:
 @pytest.fixture
 def deployed() -> Deployment:
     return Deployment([STREAM])
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What time it is by the clock by which sensors see that another one is silent."""
+    passed = [0.0]
+    monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+    return passed
+
+
+@pytest.fixture
+def cursors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """What Dagster remembers of each sensor, also of those that there are no more."""
+    stored: dict[str, str | None] = {}
+    monkeypatch.setattr(
+        tick_module,
+        "sensor_cursors",
+        lambda *_: [(sensor, cursor) for sensor, cursor in stored.items() if cursor],
+    )
+    return stored

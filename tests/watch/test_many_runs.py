@@ -3,6 +3,8 @@ the other, and begins no tick meanwhile."""
 
 import pytest
 
+from dagster_sparkscale.deadlines import NoAnswer
+from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch import turns
 from tests.fakes import scaled
 from tests.watch.deployment import Deployment, Tick, overload
@@ -41,6 +43,16 @@ def test_who_waits_says_so(many, capfd):
     assert "3 of 7 runs are asked for: the rest follows" in capfd.readouterr().err
     (waiting, *_) = sorted({*NAMES} - {*asked(tick)})
     assert "others come first in this minute; otherwise: scale to" in tick.decided(waiting)
+
+
+def test_where_none_can_be_asked_for_none_is_said_to_be(many, monkeypatch):
+    def hangs(*_):
+        raise NoAnswer("Dagster's storage gave no answer")
+
+    monkeypatch.setattr(tick_module, "in_flight", hangs)
+    said = many.tick().data.skip_message
+    assert "runs are asked for" not in said
+    assert said.count("which operations are in progress can't be told") == len(NAMES)
 
 
 def test_those_that_have_failed_come_first(many, clock):

@@ -141,14 +141,6 @@ def rows(tick: Tick) -> str:
     return "".join(str(value) for key, value in tick.fleet.items() if key.startswith("streams"))
 
 
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What time it is by the clock by which sensors see that another one is silent."""
-    passed = [0.0]
-    monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: passed[0]))
-    return passed
-
-
 class TestFleet:
     def test_each_stream_is_told_of_by_one_sensor_and_the_first_tells_of_all(self) -> None:
         made = running(12, 3)

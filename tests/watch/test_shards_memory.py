@@ -13,18 +13,6 @@ from tests.watch.deployment import Deployment, overload
 from tests.watch.test_shards import Sharded, running
 
 
-@pytest.fixture
-def cursors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
-    """What Dagster remembers of each sensor, also of those that there are no more."""
-    stored: dict[str, str | None] = {}
-    monkeypatch.setattr(
-        tick_module,
-        "sensor_cursors",
-        lambda *_: [(sensor, cursor) for sensor, cursor in stored.items() if cursor],
-    )
-    return stored
-
-
 def reloaded(before: Sharded, shards: int) -> Sharded:
     """The code location was loaded anew, with so many shards."""
     return Sharded(

@@ -15,13 +15,13 @@ from dagster_sparkscale.watch.fleet.events import FOR_ALERTS, recall
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
 from dagster_sparkscale.watch.fleet.problems import Standing
 from dagster_sparkscale.watch.memory import Memory
-from tests.watch.test_shards import Sharded, now, running  # noqa: F401  # a fixture
-from tests.watch.test_shards_memory import cursors, locked, reloaded  # noqa: F401  # a fixture
+from tests.watch.test_shards import Sharded, running
+from tests.watch.test_shards_memory import locked, reloaded
 
 Cursors = dict[str, str | None]
 
 
-def failing(shards: int, cursors: Cursors) -> Sharded:  # noqa: F811
+def failing(shards: int, cursors: Cursors) -> Sharded:
     """Twelve streams whose drivers have all failed."""
     made = running(12, shards, cursors=cursors)
     for stream in made.streams:
@@ -52,7 +52,7 @@ def remembered(made: Sharded, sensor: str) -> set[str]:
 
 
 def test_each_sensor_remembers_those_of_its_own_streams(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = failing(3, cursors)
@@ -63,7 +63,7 @@ def test_each_sensor_remembers_those_of_its_own_streams(
 
 @pytest.mark.parametrize("shards", [(1, 3), (3, 1), (2, 3), (3, 2)])
 def test_a_stream_that_comes_to_another_sensor_has_the_same_problem(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
     shards: tuple[int, int],
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_stream_that_comes_to_another_sensor_has_the_same_problem(
 
 
 def test_where_the_first_sensor_has_remembered_those_of_all_they_are_the_same(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     """As a release before did."""
@@ -98,7 +98,7 @@ def test_where_the_first_sensor_has_remembered_those_of_all_they_are_the_same(
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_where_a_cursor_was_lost_it_is_the_same_problem(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
     lost: int,
 ) -> None:
@@ -110,9 +110,9 @@ def test_where_a_cursor_was_lost_it_is_the_same_problem(
 
 
 def test_while_a_sensor_is_silent_the_first_one_remembers_those_of_its_streams(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
-    now: list[float],  # noqa: F811
+    now: list[float],
 ) -> None:
     made = failing(2, cursors)
     first, other = made.names
@@ -134,7 +134,7 @@ def test_while_a_sensor_is_silent_the_first_one_remembers_those_of_its_streams(
 
 
 def test_what_is_over_is_over_wherever_it_was_remembered(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = failing(1, cursors)
@@ -161,7 +161,7 @@ def fail(made: Sharded) -> None:
 
 
 def test_a_tick_that_dagster_drops_makes_no_problem_another_one(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = running(12, 2, cursors=cursors)
@@ -177,7 +177,7 @@ def test_a_tick_that_dagster_drops_makes_no_problem_another_one(
 
 
 def test_what_a_sensor_remembers_that_there_is_no_more_comes_back_no_more(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = failing(2, cursors)
@@ -193,7 +193,7 @@ def test_what_a_sensor_remembers_that_there_is_no_more_comes_back_no_more(
 
 
 def test_of_two_sensors_that_remember_a_problem_the_later_is_right(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = failing(2, cursors)
@@ -210,9 +210,9 @@ def test_of_two_sensors_that_remember_a_problem_the_later_is_right(
 
 
 def test_those_of_a_sensor_that_is_silent_since_the_process_began_stand(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
-    now: list[float],  # noqa: F811
+    now: list[float],
 ) -> None:
     made = failing(2, cursors)
     first, other = made.names
@@ -225,7 +225,7 @@ def test_those_of_a_sensor_that_is_silent_since_the_process_began_stand(
 
 
 def test_what_others_remember_may_be_read_a_tick_later(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,9 +240,9 @@ def test_what_others_remember_may_be_read_a_tick_later(
 
 
 def test_a_sensor_that_cannot_read_what_was_told_is_not_silent(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
-    now: list[float],  # noqa: F811
+    now: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = failing(2, cursors)
@@ -262,7 +262,7 @@ def test_a_sensor_that_cannot_read_what_was_told_is_not_silent(
 
 
 def test_a_trial_with_an_empty_cursor_changes_no_problem(
-    cursors: Cursors,  # noqa: F811
+    cursors: Cursors,
     clock: list[float],
 ) -> None:
     made = failing(2, cursors)
