@@ -21,21 +21,29 @@ class DaemonCall(threading.Thread, Generic[T]):
         super().__init__(name=name, daemon=True)
         self._act = act
         self._came: list[T | Exception] = []
+        self._ended = threading.Event()
         try:
             self.start()
         except RuntimeError as error:  # the container has no thread left
             self._came.append(NoAnswer(f"it could not be asked for: {error}"))
+            self._ended.set()
 
     def run(self) -> None:
         try:
             self._came.append(self._act())
         except Exception as error:
             self._came.append(error)
+        finally:
+            self._ended.set()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it goes on. Its thread may be alive for a moment after it has ended."""
+        return not self._ended.is_set()
 
     def within(self, seconds: float) -> T | Exception:
         """The result of the call, or the error that explains why there is none after `seconds`."""
-        if not self._came:
-            self.join(max(0.0, seconds))
+        self._ended.wait(max(0.0, seconds))
         return self._came[0] if self._came else NoAnswer(f"no answer within {seconds:g} s")
 
 
@@ -52,13 +60,13 @@ class Calls:
         """The result of `act` within `seconds`, or the error that explains why there is none."""
         with self._lock:
             # Several may have begun at once, before it was known that one hangs.
-            late = [call for call in self._late.pop(kind, ()) if call.is_alive()]
+            late = [call for call in self._late.pop(kind, ()) if call.hangs]
             if late:
                 self._late[kind] = late
                 return NoAnswer("no answer yet to what was asked before")
         call = DaemonCall(act, f"sparkscale-{kind}")
         came = call.within(seconds)
-        if call.is_alive():
+        if call.hangs:
             with self._lock:
                 self._late.setdefault(kind, []).append(call)
         return came

@@ -1,11 +1,14 @@
 """Calls with a deadline: none is begun beside one of its kind that hangs."""
 
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dagster_sparkscale.deadlines import Calls, DaemonCall, NoAnswer
+from dagster_sparkscale.watch.reads import Reads
 from tests.waiting import HANGS, wait_for
 
 
@@ -45,3 +48,31 @@ def test_none_begins_while_any_hangs_of_those_that_began_at_once(
 
 def hanging() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "sparkscale-kind"]
+
+
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Threads of calls are alive for a while after the calls have ended."""
+    end, run = threading.Event(), DaemonCall.run
+
+    def lingers(call: DaemonCall[Any]) -> None:
+        run(call)
+        end.wait(HANGS)
+
+    monkeypatch.setattr(DaemonCall, "run", lingers)
+    yield
+    end.set()
+
+
+def test_a_call_that_has_ended_hangs_no_more(lingering: None) -> None:
+    calls = Calls()
+    for number in (1, 2):
+        assert calls.within("kind", lambda: "here", HANGS) == "here"
+        assert len(hanging()) == number
+
+
+def test_a_read_that_has_ended_is_no_reason_to_read_no_more(lingering: None) -> None:
+    reads = Reads()
+    reads.tick(time.monotonic() + HANGS)
+    assert [reads.within(lambda: "here") for _ in range(2)] == ["here", "here"]
+    assert reads.given_up is None

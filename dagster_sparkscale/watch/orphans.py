@@ -39,7 +39,7 @@ class OrphanSearch:
 
         One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
         """
-        if self._call is not None and self._call.is_alive():
+        if self._call is not None and self._call.hangs:
             # Nothing is waited for twice: it may hang for good.
             return before if self._found is None else self._found
 

@@ -45,7 +45,7 @@ class Reads:
         """A tick begins, which reads until `until` by `time.monotonic()`."""
         with self._lock:
             self._until, self._given_up = until + GRACE, None
-            self._hanging = [call for call in self._hanging if call.is_alive()]
+            self._hanging = [call for call in self._hanging if call.hangs]
             if len(self._hanging) >= HANGING:
                 self._given_up = f"Dagster's storage is not read: {len(self._hanging)} reads hang"
 
@@ -68,7 +68,7 @@ class Reads:
                 raise NoAnswer(self._given_up)
         call = DaemonCall(read, "sparkscale-read")
         came = call.within(left)
-        if call.is_alive():
+        if call.hangs:
             with self._lock:
                 self._hanging.append(call)
                 self._given_up = f"Dagster's storage gave no answer within {left:.0f} s"

@@ -61,7 +61,7 @@ class Webhook:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     dagster_url: str = ""
     texts: bool = True
-    _hanging: list[threading.Thread] = field(
+    _hanging: list[DaemonCall[Any]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
     """What has not come to an end within `LONGEST`."""
@@ -134,7 +134,7 @@ class Webhook:
             url, headers = self._where()
         except LookupError as error:
             return Sent(Outcome.UNANSWERED, str(error.args[0]))
-        self._hanging[:] = [thread for thread in self._hanging if thread.is_alive()]
+        self._hanging[:] = [call for call in self._hanging if call.hangs]
         if self._hanging:
             return Sent(Outcome.UNANSWERED, "the one before still hangs")
         if not self.texts:
@@ -146,7 +146,7 @@ class Webhook:
         # Not for ever: no timeout of requests is about name servers.
         call = DaemonCall(lambda: _post(url, headers, body), _THREAD)
         sent = call.within(LONGEST)
-        if call.is_alive():
+        if call.hangs:
             self._hanging.append(call)
         return Sent(Outcome.UNANSWERED, str(sent)) if isinstance(sent, Exception) else sent
 
