@@ -1,9 +1,9 @@
 """A whole Dagster: code server, daemon and web server as processes of their own, each of which can
-be killed, and is then started again, as whoever looks after such processes does it."""
+be killed, and is then started again, as whoever looks after such processes does it. It stores in
+Postgres, as is advised for more than a few streams."""
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,28 +14,38 @@ from typing import Any
 
 import dagster as dg
 import psutil
+import sqlalchemy
 import yaml
 
 from dev.dagster_ui import DagsterUI
+from dev.databases.postgres import Postgres
 from dev.processes import Children, port_to_use
 from tests.waiting import HANGS, wait_for
 
 ROOT = Path(__file__).parents[3]
 LOCATION = "streams"
 MODULE = "tests.e2e.ten.location"
+DATABASE = "dagster"
 
 
 class Dagster:
     """Args:
-    folder: takes its home and its logs.
+    folder: takes its home, its database and its logs.
+
+    Raises:
+        NotStarted: there is no Postgres here.
     """
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.home.mkdir()
-        shutil.copy(ROOT / "dagster.yaml", self.home)
+        self._database = Postgres(folder / "database")
+        self._database.start()
+        self._database.create(DATABASE)
+        settings = (ROOT / "dagster.yaml").read_text()
+        (self.home / "dagster.yaml").write_text(settings + self._database.storage(DATABASE))
         os.environ["DAGSTER_HOME"] = str(self.home)
-        self.instance = dg.DagsterInstance.from_config(str(self.home))  # makes the databases
+        self.instance = dg.DagsterInstance.from_config(str(self.home))  # makes the tables
         self._children = Children(folder / "processes.json", folder / "logs")
         self._grpc, web = port_to_use(0), port_to_use(0)
         served = {"host": "localhost", "port": self._grpc, "location_name": LOCATION}
@@ -96,6 +106,16 @@ class Dagster:
     def end(self) -> None:
         self._children.end("daemon", "web server", "code server")
         self.instance.dispose()
+        self._database.end()
+
+    def stored(self) -> int:
+        """Bytes of all that Dagster has stored, indexes included."""
+        storage: Any = self.instance.event_log_storage
+        with storage.index_connection() as connection:
+            size = connection.execute(
+                sqlalchemy.text("SELECT pg_database_size(current_database())")
+            )
+            return int(size.scalar_one())
 
     def launch(self, job: str, stream: str, **config: Any) -> str:
         """Launch a run as a person does in the launchpad; returns its id."""

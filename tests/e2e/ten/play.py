@@ -180,18 +180,13 @@ class Ten:
         self.memory.start()
         self.begun = time.time()
         self.report["begun"] = self.begun
-        stored = self._stored()
+        stored = self.dagster.stored()
         try:
             yield
         finally:
             self.memory.end()
             self.until = time.time()
-            self.report["stored bytes"] = self._stored() - stored
-
-    def _stored(self) -> int:
-        """Bytes of Dagster's event log, its copies by run included."""
-        files = (self.dagster.home / "history").rglob("*")
-        return sum(each.stat().st_size for each in files if each.is_file())
+            self.report["stored bytes"] = self.dagster.stored() - stored
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
