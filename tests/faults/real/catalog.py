@@ -22,6 +22,7 @@ class RealFault:
     """What must hold, besides that there are never two drivers."""
 
 
+_ONE_STARTED = "one driver at most; a run that fails says why; then the stream runs, and stops"
 _LINKS = {
     "agent-link": (
         "between Dagster and the agent of a driver, while a rescale is asked for",
@@ -30,7 +31,17 @@ _LINKS = {
     ),
     "api-link": (
         "between Dagster and the API server of Kubernetes, while a stream is started, and stopped",
-        "one pod of a driver at most; a run that fails says why; then the stream runs, and stops",
+        _ONE_STARTED,
+    ),
+    "master-link": (
+        "between Dagster and the master of a Standalone cluster that runs drivers on its workers, "
+        "while a stream is started, and stopped",
+        _ONE_STARTED,
+    ),
+    "yarn-link": (
+        "between Dagster, with Hadoop's client, and YARN's ResourceManager, while a stream is "
+        "started, and stopped",
+        _ONE_STARTED,
     ),
     "kafka-link": (
         "between a stream and its Kafka broker, for 45 s",

@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale import LocalCluster
 from dev.kubernetes.running import Cluster
 from dev.toxiproxy.proxy import Toxiproxy
-from tests.faults.real import agent_link, api_link, kafka_link, kinesis_link
+from tests.faults.real import agent_link, kafka_link, kinesis_link, manager_links
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +46,25 @@ def linked_kinesis(
 
 
 @pytest.fixture(scope="module")
-def linked_api(
+def linked_to_kubernetes(
     kubernetes: Cluster, toxiproxy: Toxiproxy, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[api_link.Linked]:
-    """Kubernetes, and a link to its API server."""
-    with api_link.linked(kubernetes, tmp_path_factory.mktemp("links"), toxiproxy) as running:
+) -> Iterator[manager_links.Linked]:
+    folder = tmp_path_factory.mktemp("links")
+    with manager_links.linked_to_kubernetes(kubernetes, folder, toxiproxy) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def linked_to_a_master(
+    toxiproxy: Toxiproxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[manager_links.Linked]:
+    with manager_links.linked_to_a_master(tmp_path_factory.mktemp("up"), toxiproxy) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def linked_to_yarn(
+    toxiproxy: Toxiproxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[manager_links.Linked]:
+    with manager_links.linked_to_yarn(tmp_path_factory.mktemp("yarn"), toxiproxy) as running:
         yield running

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale import LocalCluster
-from tests.faults.real import agent_link, api_link, kafka_link, kinesis_link
+from tests.faults.real import agent_link, kafka_link, kinesis_link, manager_links
 from tests.faults.real.links import Damage
 from tests.faults.real.watched import Record
 
@@ -45,6 +45,27 @@ def test_between_a_stream_and_kinesis(
 @pytest.mark.kubernetes
 @pytest.mark.parametrize("damage", Damage, ids=lambda damage: f"api-link-{damage.value}")
 def test_between_dagster_and_the_api_server(
-    linked_api: api_link.Linked, damage: Damage, tmp_path: Path, record_property: Record
+    linked_to_kubernetes: manager_links.Linked,
+    damage: Damage,
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
-    api_link.play(linked_api, damage, tmp_path, record_property)
+    manager_links.play(linked_to_kubernetes, damage, tmp_path, record_property)
+
+
+@pytest.mark.parametrize("damage", Damage, ids=lambda damage: f"master-link-{damage.value}")
+def test_between_dagster_and_the_master(
+    linked_to_a_master: manager_links.Linked,
+    damage: Damage,
+    tmp_path: Path,
+    record_property: Record,
+) -> None:
+    manager_links.play(linked_to_a_master, damage, tmp_path, record_property)
+
+
+@pytest.mark.yarn
+@pytest.mark.parametrize("damage", Damage, ids=lambda damage: f"yarn-link-{damage.value}")
+def test_between_dagster_and_yarn(
+    linked_to_yarn: manager_links.Linked, damage: Damage, tmp_path: Path, record_property: Record
+) -> None:
+    manager_links.play(linked_to_yarn, damage, tmp_path, record_property)
