@@ -32,16 +32,17 @@ def bare_python(folder: Path) -> str:
 def on(
     standalone: Standalone, state: Path, python: str = sys.executable, **fields: Any
 ) -> StandaloneRestCluster:
-    return StandaloneRestCluster(
-        master=standalone.master_url,
-        rest_urls=standalone.rest_urls,
-        web_urls=standalone.web_urls,
-        state_dir=str(state),
-        agent_bind="127.0.0.1",
-        python=python,
-        spark_conf=EXECUTORS,
+    given: dict[str, Any] = {
+        "master": standalone.master_url,
+        "rest_urls": standalone.rest_urls,
+        "web_urls": standalone.web_urls,
+        "state_dir": str(state),
+        "agent_bind": "127.0.0.1",
+        "python": python,
+        "spark_conf": EXECUTORS,
         **fields,
-    )
+    }
+    return StandaloneRestCluster(**given)
 
 
 def pid_of(standalone: Standalone, cluster: StandaloneRestCluster, driver: Driver) -> int:

@@ -40,6 +40,8 @@ from tests.faults.real.watched import Record, recovers, ticked
 from tests.kubernetes import namespace, phase
 from tests.waiting import HANGS
 
+_NOTHING_PASSES = (Damage.HOLE_OUT, Damage.HOLE_BACK, Damage.RESET)
+
 
 @dataclass(frozen=True)
 class Linked:
@@ -91,14 +93,10 @@ def linked_to_a_master(folder: Path, toxiproxy: Toxiproxy) -> Iterator[Linked]:
     """Its REST server and its web UI."""
     with Standalone(folder / "up", environment=environment(), wait_seconds=HANGS) as standalone:
         [master] = standalone.at
-        rest = toxiproxy.link("rest", master.rest_url.removeprefix("http://"))
-        web = toxiproxy.link("web", master.web_url.removeprefix("http://"))
-        cluster = on(standalone, folder / "state").model_copy(
-            update={
-                "rest_urls": [f"http://{rest.address}"],
-                "web_urls": [f"http://{web.address}"],
-            }
-        )
+        rest = toxiproxy.link("master-rest", master.rest_url.removeprefix("http://"))
+        web = toxiproxy.link("master-web", master.web_url.removeprefix("http://"))
+        urls = {"rest_urls": [f"http://{rest.address}"], "web_urls": [f"http://{web.address}"]}
+        cluster = on(standalone, folder / "state", **urls)
 
         def running(name: str) -> int:
             return sum(_is_driver_of(name, each) for each in standalone.left())
@@ -117,13 +115,13 @@ def _is_driver_of(name: str, process: psutil.Process) -> bool:
 def linked_to_yarn(folder: Path, toxiproxy: Toxiproxy) -> Iterator[Linked]:
     """The ResourceManager's web services, and the port by which Hadoop's client submits."""
     with tethered(folder / "rig", passed=INHERITED) as yarn:
-        web = toxiproxy.link("web", yarn.url.removeprefix("http://"))
+        web = toxiproxy.link("yarn-web", yarn.url.removeprefix("http://"))
         conf = folder / "conf"
         shutil.copytree(yarn.conf_dir, conf)
         site = (conf / "yarn-site.xml").read_text()
         given = site.partition("<name>yarn.resourcemanager.address</name>")[2]
         port = given.partition("<value>")[2].partition("</value>")[0]
-        client = toxiproxy.link("client", port)
+        client = toxiproxy.link("yarn-client", port)
         (conf / "yarn-site.xml").write_text(site.replace(port, client.address))
         cluster = cluster_on(
             yarn,
@@ -155,6 +153,7 @@ def _play(linked: Linked, damage: Damage, name: str, folder: Path, record: Recor
     with deployed(linked.cluster, stream(name, "rate.py"), folder) as d:
         with linked.damaged(damage):
             said = f"the start: {_outcome(linked, d.materialize())}"
+            assert damage not in _NOTHING_PASSES or "done" not in said, "it does not use the link"
             ticked(d)
         recovers(record, "its driver to answer", lambda: _started(d))
         assert linked.running(name) == 1
