@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import click
 import dagster as dg
@@ -48,15 +47,30 @@ def doctor(where: Target) -> None:
 
     The exit code is 1 if something is wrong.
     """
-    wrong = 0
-    # A thousand streams that are well, or that lack the same thing, are one line.
-    for _, same in groupby(_all(where), lambda each: (each.text, each.cure, each.urgent)):
-        alike = [*same]
-        subjects = [*dict.fromkeys(each.subject for each in alike)]
-        click.echo(_line(replace(alike[0], subject=named(subjects, NAMED))))
-        wrong += sum(each.wrong for each in alike)
+    wrong, alike = 0, list[Condition]()
+    try:
+        for each in _all(where):
+            # A thousand streams that are well, or that lack the same thing, are one line.
+            if alike and _said(each) != _said(alike[0]):
+                click.echo(_line_of(alike))
+                alike = []
+            alike.append(each)
+            wrong += each.wrong
+    finally:  # also where it can't go on
+        if alike:
+            click.echo(_line_of(alike))
     if wrong:
         raise click.ClickException(f"{wrong} of these must be mended")
+
+
+def _said(condition: Condition) -> tuple[str, str | None, bool]:
+    return condition.text, condition.cure, condition.urgent
+
+
+def _line_of(alike: Sequence[Condition]) -> str:
+    """The line of conditions of which the same is said."""
+    subjects = [*dict.fromkeys(each.subject for each in alike)]
+    return _line(replace(alike[0], subject=named(subjects, NAMED)))
 
 
 def _all(where: Target) -> Iterator[Condition]:

@@ -141,12 +141,6 @@ def _texts_cut(most: int) -> Callable[[Cursor], Cursor]:
     return cut
 
 
-def _own_problems(cursor: Cursor) -> Cursor:
-    problems = cursor["fleet"]["problems"]
-    own = {stream: found for stream, found in problems.items() if stream in cursor["streams"]}
-    return {**cursor, "fleet": {**cursor["fleet"], "problems": own}}
-
-
 def _no_problems(cursor: Cursor) -> Cursor:
     # Never told of, the fleet has them read back from its last event.
     return {**cursor, "fleet": {**cursor["fleet"], "problems": {}, "told_at": 0.0}}
@@ -161,7 +155,6 @@ _LESS: Sequence[tuple[str, Callable[[Cursor], Cursor]]] = (
     ("texts that are only compared, for which marks stand", _each(_marked)),
     ("the texts of problems, but for their beginnings", _texts_cut(40)),
     ("the texts of problems", _texts_cut(0)),
-    ("the problems of streams whose sensors are silent", _own_problems),
     (
         "what was learned and asked for, and today's usage, of each stream",
         _each(lambda row: {name: row[name] for name in (*_NEEDED, *_OF_A_RUN) if name in row}),

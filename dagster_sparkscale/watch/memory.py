@@ -177,11 +177,22 @@ class Memory:
         }
         self.left_out = []
         text = cursors.whole(cursor := self._cursor())
-        if text is None and spill():
-            text = cursors.whole(cursor := self._cursor())
+        for less in (self._leave_out_others, spill):
+            if text is None and less():
+                text = cursors.whole(cursor := self._cursor())
         if text is None:
             text, self.left_out = cursors.reduced(cursor)
         return text
+
+    def _leave_out_others(self) -> bool:
+        """Leave out the problems of streams that another sensor evaluates: they must not cost what
+        only this one remembers. Returns whether there are any."""
+        problems = self.fleet.problems
+        self.fleet.problems = {n: found for n, found in problems.items() if n in self.streams}
+        if len(self.fleet.problems) == len(problems):
+            return False
+        self.left_out.append("the problems of streams whose sensors are silent")
+        return True
 
     def _cursor(self) -> cursors.Cursor:
         # Not `asdict`: it would copy each value of each minute.
@@ -192,7 +203,11 @@ class Memory:
             | {"asked": vars(memory.asked)}
             for name, memory in self.streams.items()
         }
-        return {"streams": kept, "fleet": asdict(self.fleet), "spills": self.spills}
+        left_out = {cursors.LEFT_OUT: [*self.left_out]} if self.left_out else {}
+        return {
+            **{"streams": kept, "fleet": asdict(self.fleet), "spills": self.spills},
+            **left_out,
+        }
 
 
 def _readable(pending: dict[str, Any]) -> dict[str, Any]:

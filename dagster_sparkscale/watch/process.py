@@ -33,6 +33,11 @@ YOUNG = 50_000
 about so many of two hundred streams, and most are still needed when it looks."""
 
 
+UNREAD = 3
+"""Ticks of a process, at most, in which nothing is told of what may have begun before, while that
+can't be read. After that it counts as lost."""
+
+
 @dataclass
 class Watch:
     """What a sensor has for as long as its process lives."""
@@ -62,6 +67,12 @@ class Watch:
     """The cursor that the last tick has written, and what it says."""
     unread: int = 0
     """Ticks one after the other in which what other sensors remember could not be read."""
+    recalled: bool = False
+    """Whether what the fleet was last told of has been read since the process began."""
+    unrecalled: int = 0
+    """Ticks one after the other in which that could not be read."""
+    asked_at: dict[str, float] = field(default_factory=dict)
+    """When this process last asked for a run of each stream, seconds since the epoch, by name."""
     reads_ahead: bool = True
     """Whether outcomes of checks are read ahead: not after a tick in which that has failed."""
     carried: dict[str, StreamMemory] = field(default_factory=dict)

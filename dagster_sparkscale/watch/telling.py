@@ -38,7 +38,7 @@ from dagster_sparkscale.watch.page.events import AGAIN, Event, check_keys, event
 from dagster_sparkscale.watch.page.occasions import has_come
 from dagster_sparkscale.watch.page.outcomes import Outcomes
 from dagster_sparkscale.watch.page.recent import Recent
-from dagster_sparkscale.watch.process import Watch
+from dagster_sparkscale.watch.process import UNREAD, Watch
 from dagster_sparkscale.watch.turns import PATIENCE, Turn, in_turn
 
 READ_AHEAD, READING = 100, 2.0
@@ -222,8 +222,10 @@ class Telling:
         try:
             # Dagster may have dropped the tick in which this process has seen them.
             fleet.problems |= shard.board.problems_of(shard.sensor)
-            self._recall(unknown)
+            known = self._recall(unknown)
             fleet.see(self._rows.values())
+            if not known and (shard.leads or shard.sensor not in shard.board.ticked):
+                return  # they would be told to have begun now
             if not shard.leads:
                 mine = {name: fleet.problems.get(name, {}) for name in self._rows}
                 shard.board.tell(shard.sensor, self._rows.values(), mine)
@@ -250,19 +252,26 @@ class Telling:
         self._rows |= {row.stream: row for row in (*beside.rows, *beside.unwatched, *orphans)}
         self._is_whole = True
 
-    def _recall(self, unknown: Collection[str]) -> None:
-        """Remember what stood when the fleet was last told of, where the cursor does not say."""
-        shard, fleet = self._watch.shard, self._memory.fleet
-        if fleet.told_at and not unknown:
-            return
-        streams = unknown if fleet.told_at else None
+    def _recall(self, unknown: Collection[str]) -> bool:
+        """Remember what stood when the fleet was last told of, where the cursor does not say, or
+        may not say: Dagster may have dropped the ticks in which the process before has seen it.
+        Returns whether that is known, or counts as lost."""
+        watch, fleet = self._watch, self._memory.fleet
+        if fleet.told_at and not unknown and watch.recalled:
+            return True
+        streams = None
+        if fleet.told_at:
+            streams = {*unknown} if watch.recalled else {*self._rows}
         try:
             recall(fleet, self._instance, self._fleet_key, self._owner, streams)
         except Exception as error:  # the next tick tries again
             self._say("what stood before can't be read", error)
-            return
-        if not shard.leads:
+            watch.unrecalled += 1
+            return watch.unrecalled > UNREAD
+        watch.recalled, watch.unrecalled = True, 0
+        if not watch.shard.leads:
             fleet.told_at = fleet.told_at or self._now
+        return True
 
     def spill(self) -> bool:
         """Have the fleet's event carry the minutes for which the cursor has no room."""

@@ -30,8 +30,9 @@ from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.one_by_one import TELLING
 from dagster_sparkscale.watch.orphans import remembered
-from dagster_sparkscale.watch.process import Watch
+from dagster_sparkscale.watch.process import UNREAD, Watch
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
+from dagster_sparkscale.watch.spills import KEPT
 from dagster_sparkscale.watch.telling import Telling
 from dagster_sparkscale.watch.turns import (
     ASSESSING,
@@ -43,9 +44,6 @@ from dagster_sparkscale.watch.turns import (
 )
 
 _SKIP_REASON_LIMIT = 4000
-UNREAD = 3
-"""Ticks of a process in which a new stream is not told of, at most, while what another sensor may
-remember of it can't be read. After that it counts as lost."""
 MANY = 10
 """Streams of which the same is said that are one line of a tick."""
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
@@ -157,7 +155,9 @@ class Tick:
                 streams[name] = replace(known, checks={**known.checks})
                 self._memory.spills = sorted({*self._memory.spills, *found.spills})
                 if found.problems is not None:
-                    self._memory.fleet.problems[name] = {**found.problems}
+                    # The cursor of a sensor that is no more stays as it was.
+                    is_old = self._now - known.last_at > KEPT
+                    self._memory.fleet.problems[name] = {} if is_old else {**found.problems}
         for name, seen in carried.items():
             self._memory.of(name).go_on(seen)
         return ()
@@ -212,7 +212,7 @@ class Tick:
         # Most ticks hold everything, and need not ask what is in flight.
         if any(map(_waits_for_runs, assessments.values())):
             busy, untold = self._in_flight()
-        wait = self._over_the_limit(assessments, busy) if untold is None else ()
+        decided = set[str]()
         for name, stream in self._mine.items():
             assessment, known = assessments[name], self._memory.of(name)
             status = assessment.situation.status
@@ -222,18 +222,25 @@ class Tick:
                 assessments[name] = self._assessed(stream, assessment.sighting, str(busy[name]))
             elif untold is not None and assessment.acts:
                 assessments[name] = _held(assessment, untold)
-            elif name in wait:  # likewise
-                assessments[name] = _held(assessment, "others come first in this minute")
             elif evaluated:
-                known.decided_at = self._now
+                decided.add(name)
             if evaluated and status is not None:
                 # Also beside an operation: what was before it says little of what comes after it.
                 # To tenths: digits without an end can't be compressed.
                 at = math.floor(status.now * 10) / 10
                 known.evaluated = Evaluated(at, status.last_seq)
                 known.asked = assessment.asked or NOTHING_ASKED
-        budget = self._watch.budget
-        if budget is None:
+        assessments = self._within_budget(assessments)
+        # What the budget has granted is kept for those that wait, too.
+        for name in self._over_the_limit(assessments):  # they are due again at the next tick
+            assessments[name] = _held(assessments[name], "others come first in this tick")
+            decided.discard(name)
+        for name in decided:
+            self._memory.of(name).decided_at = self._now
+        return assessments
+
+    def _within_budget(self, assessments: dict[str, Assessment]) -> dict[str, Assessment]:
+        if (budget := self._watch.budget) is None:
             return assessments
         board, sensor = self._watch.shard.board, self._watch.shard.sensor
         with board.shares_beside(sensor) as beside:
@@ -241,24 +248,28 @@ class Tick:
             board.keep_shares(sensor, shares)
         return assessments
 
-    def _over_the_limit(
-        self, assessments: Mapping[str, Assessment], busy: Mapping[str, InFlight]
-    ) -> Collection[str]:
+    def _over_the_limit(self, assessments: Mapping[str, Assessment]) -> Collection[str]:
         """The streams for which a run is wanted, and none is asked for in this tick: there would be
         too many."""
-        wanted, failed = dict[str, float](), set[str]()
+        wanted, failed, asked_at = dict[str, float](), set[str](), self._watch.asked_at
         for name, assessment in assessments.items():
-            if assessment.acts and not (name in busy and _waits_for(busy[name], assessment)):
-                wanted[name] = self._memory.of(name).decided_at
-                driver = assessment.sighting.driver
-                if driver is not None and driver.state is DriverState.FAILED:
-                    wanted[name] = driver.submitted_at
+            if not assessment.acts:
+                continue
+            since, driver = self._memory.of(name).decided_at, assessment.sighting.driver
+            asked = asked_at.get(name, 0.0)
+            if driver is not None and driver.state is DriverState.FAILED:
+                since = driver.submitted_at
+                if asked <= since:
                     failed.add(name)
-        waiting = who_waits(wanted, failed, runs_of(self._streams.shards))
+            # A run that fails before it has started a driver leaves no other trace. Such streams
+            # must not keep all others waiting.
+            wanted[name] = max(since, asked)
+        waiting = who_waits(wanted, failed, runs_of(self._streams.shards), self._now)
+        asked_at.update(dict.fromkeys(wanted.keys() - waiting, self._now))
         if waiting:
-            asked = len(wanted) - len(waiting)
-            self._faults.append(f"{asked} of {len(wanted)} runs are asked for: the rest follows")
-        return {*waiting}
+            runs = f"{len(wanted) - len(waiting)} of {len(wanted)} runs"
+            self._faults.append(f"{runs} are asked for: the rest follows")
+        return waiting
 
     def _in_flight(self) -> tuple[dict[str, InFlight], str | None]:
         """The operation in flight of each stream, and why these are not known; None: they are."""

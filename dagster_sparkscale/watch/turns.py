@@ -17,8 +17,8 @@ LOOKING, ASSESSING = 0.52, 0.75
 BEFORE_RUNS = 3.0
 """Seconds for storing where runs are asked for: Dagster launches them after it."""
 RUNS = 200
-"""Runs at most that all sensors of a cluster ask for in a minute. Dagster launches them one after
-the other, a tenth of a second of a core each and more, and begins no other tick of the sensor
+"""Runs at most that all sensors of a cluster ask for, each in one tick. Dagster launches them one
+after the other, a tenth of a second of a core each and more, and begins no other tick of the sensor
 before. After a fault of a thousand streams nothing would be seen of them for minutes."""
 LEAST_RUNS = 20
 """Runs of one sensor, however many there are."""
@@ -74,7 +74,9 @@ def to_assess(since: Mapping[str, float], failed: Collection[str]) -> list[str]:
     return sorted(since, key=lambda name: (name not in failed, since[name]))
 
 
-def who_waits(wanted: Mapping[str, float], failed: Collection[str], most: int) -> list[str]:
+def who_waits(
+    wanted: Mapping[str, float], failed: Collection[str], most: int, now: float
+) -> list[str]:
     """The streams for which there is no room among the runs of a tick: those that have failed come
     first, then who has waited longest.
 
@@ -82,8 +84,11 @@ def who_waits(wanted: Mapping[str, float], failed: Collection[str], most: int) -
         wanted: since when each waits for which a run is wanted, seconds since the epoch: when a
             policy last decided, or its driver was started.
         most: runs of a tick.
+        now: seconds since the epoch. Who waits since later, as the clock was set back, has waited
+            longest.
     """
-    return to_assess(wanted, failed)[most:]
+    since = {name: at if at <= now else 0.0 for name, at in wanted.items()}
+    return to_assess(since, failed)[most:]
 
 
 def runs_of(shards: int) -> int:

@@ -7,6 +7,7 @@ import dagster as dg
 import pytest
 from dagster._core.scheduler.instigation import InstigatorStatus
 
+from dagster_sparkscale.cli import doctor as doctor_module
 from dagster_sparkscale.clusters.base import Condition, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Query
@@ -57,6 +58,20 @@ class TestAllIsWell:
             f"{', '.join(names[:10])} and 1 more: answers, Spark 4.3.0",
             "s11: answers, Spark 4.1.0",
         ]
+
+    def test_what_was_found_is_told_where_it_can_not_go_on(
+        self, healthy: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = list[str]()
+
+        def breaks(*_: object) -> None:
+            raise OSError("stale file handle")
+
+        monkeypatch.setattr(doctor_module, "_of_cluster", breaks)
+        monkeypatch.setattr("click.echo", said.append)
+        with pytest.raises(OSError, match="stale"):
+            healthy.ask("doctor")
+        assert said[-1].endswith("alerts: switched on, and has an address")
 
     def test_it_changes_nothing(self, healthy: Terminal) -> None:
         calls = list(healthy.world.calls)

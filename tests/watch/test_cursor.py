@@ -174,7 +174,7 @@ class TestItsLength:
         text = memory.dump(keep=names)
         assert len(text) <= cursor.ROOM
         found = Memory.load(text)
-        assert found.left_out[-1] == "the problems of streams whose sensors are silent"
+        assert found.left_out[0] == "the problems of streams whose sensors are silent"
         assert found.fleet.problems.keys() == set(names[:1000])
         assert all(
             one["unhealthy"].since == memory.fleet.problems[name]["unhealthy"].since

@@ -4,6 +4,7 @@ the other, and begins no tick meanwhile."""
 import pytest
 
 from dagster_sparkscale.deadlines import NoAnswer
+from dagster_sparkscale.declare.budget import Budget
 from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch import turns
 from tests.fakes import scaled
@@ -13,10 +14,15 @@ NAMES = [f"s{number}" for number in range(7)]
 
 
 @pytest.fixture
-def many(monkeypatch, clock) -> Deployment:
+def few_runs(monkeypatch):
+    """Three in a tick."""
     monkeypatch.setattr(turns, "RUNS", 3)
     monkeypatch.setattr(turns, "LEAST_RUNS", 1)
-    deployed = Deployment([scaled(name) for name in NAMES])
+
+
+@pytest.fixture
+def many(few_runs, clock) -> Deployment:
+    deployed = Deployment([scaled(name, max_executors=100_000) for name in NAMES])
     for stream in deployed.streams:
         overload(deployed, stream)
     return deployed
@@ -42,7 +48,7 @@ def test_who_waits_says_so(many, capfd):
     tick = many.tick()
     assert "3 of 7 runs are asked for: the rest follows" in capfd.readouterr().err
     (waiting, *_) = sorted({*NAMES} - {*asked(tick)})
-    assert "others come first in this minute; otherwise: scale to" in tick.decided(waiting)
+    assert "others come first in this tick; otherwise: scale to" in tick.decided(waiting)
 
 
 def test_where_none_can_be_asked_for_none_is_said_to_be(many, monkeypatch):
@@ -61,3 +67,63 @@ def test_those_that_have_failed_come_first(many, clock):
     clock[0] += 60
     first = asked(many.tick())
     assert {"s5", "s6"} < {*first} and len(first) == 3
+
+
+def test_those_whose_runs_come_to_nothing_do_not_keep_the_others_waiting(many, clock):
+    broken = NAMES[:3]
+    for name in broken:
+        many.world.end(name)
+    clock[0] += 120
+    found = set()
+    for _ in range(4):
+        for name in asked(tick := many.tick()):
+            found.add(name)
+        for request in tick.requests:
+            if request.tags["dagster-sparkscale/stream"] not in broken:
+                assert many.run(request).success
+        clock[0] += 60
+    assert found == {*NAMES}
+
+
+def test_all_have_their_turn_after_the_clock_was_set_back(many, clock):
+    for _ in range(3):
+        for request in many.tick().requests:
+            assert many.run(request).success
+        clock[0] += 10
+    clock[0] -= 1800
+    found = set()
+    for _ in range(4):
+        tick = many.tick()
+        found |= {*asked(tick)}
+        for request in tick.requests:
+            assert many.run(request).success
+        clock[0] += 65
+    assert found == {*NAMES}
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_budget_serves_the_highest_priority_also_where_it_has_to_wait(
+    runs, few_runs, monkeypatch, clock
+):
+    monkeypatch.setattr(turns, "RUNS", runs)
+    low, high = scaled("a_low"), scaled("b_high").model_copy(update={"priority": 1})
+    deployed = Deployment([low, high], budget=Budget(cores=8))
+    for stream in (low, high):
+        overload(deployed, stream, executors=2)
+    got = {}
+    for _ in range(3):
+        for request in deployed.tick().requests:
+            (op,) = request.run_config["ops"].values()
+            got[request.tags["dagster-sparkscale/stream"]] = op["config"]["target"]
+            assert deployed.run(request).success
+        clock[0] += 70
+    assert got["b_high"] == 5
+
+
+def test_runs_that_a_budget_holds_are_not_said_to_be_asked_for(few_runs, clock):
+    deployed = Deployment([scaled(name) for name in NAMES], budget=Budget(cores=14))
+    for stream in deployed.streams:
+        overload(deployed, stream, executors=2)
+    tick = deployed.tick()
+    assert not tick.requests
+    assert "runs are asked for" not in tick.data.skip_message

@@ -8,6 +8,7 @@ import pytest
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.watch import tick as tick_module
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.process import UNREAD
 from tests.fakes import scaled
 from tests.watch.deployment import Deployment, overload
 from tests.watch.test_shards import Sharded, running
@@ -90,7 +91,7 @@ def test_while_it_cannot_be_read_nothing_is_forgotten(
         assert after[name] == before[name] | seen
 
 
-@pytest.mark.parametrize("failing", [1, tick_module.UNREAD])
+@pytest.mark.parametrize("failing", [1, UNREAD])
 def test_of_a_new_stream_nothing_is_decided_twice_or_lost_meanwhile(
     failing: int,
     cursors: dict[str, str | None],
@@ -119,9 +120,9 @@ def test_after_some_ticks_a_new_stream_is_told_of_whatever_another_may_remember(
     deployed = Deployment([scaled("clicks")])
     overload(deployed, deployed.streams[0])
     monkeypatch.setattr(tick_module, "sensor_cursors", locked)
-    ticks = deployed.passing(tick_module.UNREAD + 1, clock)
-    assert [bool(tick.told()) for tick in ticks] == [False] * tick_module.UNREAD + [True]
-    assert len(ticks[-1].minutes("clicks")) == tick_module.UNREAD + 1
+    ticks = deployed.passing(UNREAD + 1, clock)
+    assert [bool(tick.told()) for tick in ticks] == [False] * UNREAD + [True]
+    assert len(ticks[-1].minutes("clicks")) == UNREAD + 1
     assert "clicks" in Memory.load(deployed.cursor).streams
 
 

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -21,6 +21,7 @@ from dagster_sparkscale.names import FLEET, MINUTES, scoped
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory, that_stand
 from dagster_sparkscale.watch.fleet.news import News, Occurrence, what_is
+from dagster_sparkscale.watch.fleet.problems import PROBLEMS as OF_STREAMS
 from dagster_sparkscale.watch.fleet.problems import Problem, Problems, Standing
 from dagster_sparkscale.watch.fleet.rows import Row, worst_first
 from dagster_sparkscale.watch.fleet.text import (
@@ -92,11 +93,13 @@ def recall(
     for one in last.problems:
         if streams is not None and one.stream not in streams:
             continue
-        problem = cast(Problem, one.problem)
+        if one.problem not in OF_STREAMS:
+            continue  # a sensor's, which no stream has
         before = memory.problems.get(one.stream, {})
-        standing = before.get(problem) or Standing(one.since, last.at, one.text, health=one.health)
+        seen = Standing(one.since, last.at, one.text, health=one.health)
+        standing = before.get(one.problem) or seen
         since = min(one.since, standing.since)
-        memory.problems[one.stream] = {**before, problem: replace(standing, since=since)}
+        memory.problems[one.stream] = {**before, one.problem: replace(standing, since=since)}
 
 
 def fleet_event(
