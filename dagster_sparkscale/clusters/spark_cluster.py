@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import Field, PrivateAttr, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AlreadyRunning
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, LeaseLost
 from dagster_sparkscale.clusters.launch.driver_options import Invocation
 from dagster_sparkscale.clusters.pauses import pauses
 from dagster_sparkscale.clusters.records import starts
@@ -150,7 +150,12 @@ class SparkCluster(ClusterManager):
             self.make_way(lease, checkpoint)
         except AlreadyRunning:
             # Its lease lost, this may have found the driver of whoever has the stream since.
-            lease.renew()
+            try:
+                lease.renew()
+            except LeaseLost:
+                raise
+            except ClusterError:  # what was found is known, and the lease was held a moment ago
+                pass
             raise
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()

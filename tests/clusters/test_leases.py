@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,35 @@ def test_a_lease_that_could_not_be_renewed_says_why_it_is_lost(
         with pytest.raises(ClusterError):
             lease.renew()
         time.now += LEASE_SECONDS
-        with pytest.raises(LeaseLost, match=r"is remembered \(configmaps is forbidden\); another"):
+        text = (
+            r"or cut off from what is remembered \(when it last tried: configmaps is forbidden\);"
+        )
+        with pytest.raises(LeaseLost, match=text):
+            lease.check()
+
+
+def test_of_a_lost_lease_the_last_reason_is_told(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, swap = Time(), FolderStore.swap
+
+    def answers_nobody(*args: Any) -> None:
+        swap(*args)
+        raise ClusterError("no answer in 10 s")
+
+    def refuses(*_: object) -> None:
+        raise ClusterError("configmaps is forbidden")
+
+    with hold(store, "clicks", "x", 0.0, keeping=unkept, clock=time.clock) as lease:
+        with monkeypatch.context() as patch:
+            patch.setattr(FolderStore, "swap", answers_nobody)
+            with pytest.raises(ClusterError):
+                lease.renew()
+        monkeypatch.setattr(FolderStore, "read", refuses)
+        with pytest.raises(ClusterError):  # a conflict, of what was stored
+            lease.renew()
+        time.now += LEASE_SECONDS
+        with pytest.raises(LeaseLost, match="configmaps is forbidden"):
             lease.check()
 
 

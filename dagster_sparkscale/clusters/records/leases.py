@@ -107,7 +107,7 @@ class Lease:
             self._lost = True
             why = f"held up for {LEASE_SECONDS:.0f} s or cut off from what is remembered"
             if self._refusal and not self._overtaken:
-                why = f"cut off from what is remembered ({self._refusal})"
+                why += f" (when it last tried: {self._refusal})"
             raise LeaseLost(
                 f"{self.holder} has lost its lease of {self.stream!r}, having been {why}; another "
                 "operation may be changing the stream: nothing more was done, look at the stream "
@@ -158,7 +158,7 @@ class Lease:
             try:
                 self._store.swap(self.stream, record)
             except Conflict:
-                now = self._store.read(self.stream)
+                now = self._read()
                 if now is not None and _same(now, record):
                     record = now
                 elif now is not None and self._goes_on(now, before):
@@ -173,6 +173,13 @@ class Lease:
             self._record, self._renewed, self._tried = record, began, ()
             self._refusal = ""
             return self._record
+
+    def _read(self) -> Record | None:
+        try:
+            return self._store.read(self.stream)
+        except ClusterError as error:
+            self._refusal = str(error)
+            raise
 
     def _goes_on(self, now: Record, tried: Sequence[Record]) -> bool:
         """Whether what stands there is of this lease, or was steered meanwhile."""

@@ -274,6 +274,21 @@ def test_a_start_that_can_not_be_is_refused_before_it_has_an_epoch(
     assert "POST secrets" not in world.server.calls
 
 
+def test_a_start_that_is_refused_says_why_also_where_its_lease_can_not_be_renewed_at_once(
+    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise AlreadyRunning("it is not the one remembered: delete that pod first")
+
+    def unanswered(*_: object) -> None:
+        raise ClusterError("the API server gave no answer in 10 s")
+
+    monkeypatch.setattr(MemoryKubernetes, "make_way", refused)
+    monkeypatch.setattr(Lease, "renew", unanswered)
+    with pytest.raises(AlreadyRunning, match="delete that pod first"):
+        submit(cluster, CLICKS)
+
+
 @pytest.mark.parametrize("how", ["by the clock", "by hand"])
 def test_a_start_that_has_lost_its_lease_calls_no_driver_of_anothers_start_a_stray(
     cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch, how: str
