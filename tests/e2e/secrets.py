@@ -2,7 +2,10 @@
 
 import contextlib
 import re
+import sqlite3
 import stat
+import zlib
+from base64 import b64decode, b85decode
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +14,9 @@ import psutil
 _ALONE = ("token", "metrics.token", "agent.key")
 """Files that hold a secret and nothing else."""
 _SETTING = re.compile(rb"^\S*(?:secret|password|token)\S*[ =:]+(\S{12,})$", re.I | re.M)
+_SQLITE = b"SQLite format 3"
+_PACKED = re.compile(rb"[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~/-]{40,}")
+"""Of base 64 or 85."""
 _KEPT = (*_ALONE, "spark.properties", "cluster.json")
 """Files that may hold one: readable by their user alone, and handed on to nobody."""
 
@@ -20,7 +26,9 @@ def secrets_below(folder: Path) -> set[bytes]:
     found: set[bytes] = set()
     for path in _files(folder):
         if path.name in _ALONE:
-            found.add(path.read_bytes().strip())
+            # By lines, whose ends JSON escapes; but for those that all keys have.
+            lines = path.read_bytes().split()
+            found.update(line for line in lines if len(line) > 20 and not line.startswith(b"-"))
         elif path.name == "spark.properties":
             found.update(_SETTING.findall(path.read_bytes()))
     return found
@@ -36,10 +44,35 @@ def shown(secrets: Iterable[bytes], folder: Path) -> list[str]:
             places += [f"process {process.pid}" for each in secrets if each in line]
     for path in _files(folder):
         with contextlib.suppress(OSError):  # gone meanwhile
+            if _may_hold_one(path):
+                continue
             content = path.read_bytes()
-            if any(each in content for each in secrets) and not _may_hold_one(path):
+            values = _values(path) if content.startswith(_SQLITE) else [content]
+            if any(
+                each in value
+                for value in (content, *values, *_unpacked(values))
+                for each in secrets
+            ):
                 places.append(str(path))
     return places
+
+
+def _values(database: Path) -> list[bytes]:
+    """All texts in a database: its file has long ones in pieces."""
+    found = []
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            for row in connection.execute(f'SELECT * FROM "{name}"'):
+                found += [str(value).encode(errors="replace") for value in row if value is not None]
+    return found
+
+
+def _unpacked(values: Iterable[bytes]) -> Iterator[bytes]:
+    """What cursors and events carry compressed."""
+    for packed in (each for value in values for each in _PACKED.findall(value)):
+        for decoded in (b85decode, b64decode):
+            with contextlib.suppress(ValueError, zlib.error):
+                yield zlib.decompress(decoded(packed))
 
 
 def _may_hold_one(path: Path) -> bool:

@@ -6,8 +6,9 @@ and steer.
 What must hold, besides what each single test of a fault sees:
 
     memory      of drivers, their JVMs, supervisors, daemon, code server and web server stays: the
-                last quarter / the second one is 1.05 at most (tests/e2e/ten/memory.py; in runs of
-                three quarters of an hour and more)
+                last quarter / the second one is 1.05 at most, and 1.1 of each process; of open
+                files and threads 1.25 (tests/e2e/ten/memory.py; in runs of three quarters of an
+                hour and more)
     ticks       none is lost, but while the daemon or the code server is down or stands still
     events      of each stream at most one a tick, one every ten minutes at least; no minute lost
     drivers     never two on one checkpoint; in the end each stream runs
@@ -24,7 +25,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.ten.memory import GOAL
+from tests.e2e.ten.memory import COMPARED, too_much
 from tests.e2e.ten.play import Ten
 from tests.soaking import Soak
 
@@ -60,6 +61,7 @@ def test_ten_streams_of_every_kind(
     for kind, measured in kinds.items():
         print(kind, measured, flush=True)
     if soak.minutes >= LONG_ENOUGH:
-        grown = {kind: each["growth"] for kind, each in kinds.items() if each["growth"] > GOAL}
-        assert not grown, f"memory grows: {grown}"
+        assert set(kinds) == set(COMPARED), f"not all could be compared: {[*kinds]}"
+        grown = {kind: each for kind, each in kinds.items() if too_much(each)}
+        assert not grown, f"it grows: {grown}"
     assert not ten.found, "\n".join(ten.found)

@@ -50,11 +50,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _real(beginnings: tuple[str, ...]) -> int:
-    found = really_played([name for name in REAL if name.startswith(beginnings)], "-v")
+    names = [name for name in REAL if name.startswith(beginnings)]
+    found = really_played(names, "-v")
     table.write_real(found, date.today())
-    broken = [name for name, seen in found.items() if not seen.held]
-    print(f"{len(found) - len(broken)} of {len(found)} faults held; see {table.PAGE}")
-    return 1 if broken else 0
+    held = [name for name, seen in found.items() if seen.held]
+    print(f"{len(held)} of {len(names)} faults held; see {table.PAGE}")
+    for name in names:
+        if name not in found:
+            print(f"{name}: it can't be played here")
+    return 0 if len(held) == len(names) else 1
 
 
 def _all(schedules: int, file: Path | None) -> int:

@@ -10,14 +10,17 @@ nothing here reads a record, a lease or what the library says of itself.
     without a word      every operation that was not killed ends, and says what it came to
     refused in vain     no driver is kept from a checkpoint that nobody has any more
     down                what was to run runs again, or what people see of it says why it does not
+    not done            once the fault is over, all that is asked for is done
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.lifecycle.jobs import describe
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome
+from dagster_sparkscale.state.plan import Settled
 from dagster_sparkscale.state.reconfigure import Reconfigured
 from dagster_sparkscale.watch.assess import Assessment
 from tests.faults.deeds import Deed
@@ -26,6 +29,10 @@ from tests.faults.simulation import EPOCH
 
 LAUNCHES = {"start": 1, "restart": 1, "recover": 1, "reconfigure": 2}
 """Drivers that one operation may launch: a change of state may need one more, to undo it."""
+
+
+DONE = ("reached", "heeded", "moved", "balanced")
+"""How operations end that have done what was asked for."""
 
 
 @dataclass
@@ -94,6 +101,13 @@ class Checker:
         for it in self.processes.working():
             self._has_what_was_told(it, self.processes.clock.now)
 
+    def all_is_well(self, deed: Deed) -> None:
+        """An operation that was asked for after the fault, alone, has had time to end."""
+        ending = getattr(deed.came, "ending", None)
+        done = deed.ended is not None and not deed.failed
+        if not done or ending not in (None, *DONE):
+            self._wrong(deed, f"not done: nothing is wrong any more, and it ended as {ending}")
+
     def visible(self, it: DriverProcess, seen: Assessment | None) -> None:
         """Everything has come to rest, and `it` works: people see what is so."""
         status = seen.sighting.status if seen is not None else None
@@ -141,6 +155,9 @@ class Checker:
             for other in self.deeds
         )
 
+    def _working(self, stream: str) -> list[DriverProcess]:
+        return [it for it in self.processes.working() if it.stream == stream]
+
     def _now(self, stream: str, epoch: int) -> DriverProcess | None:
         """The process of that driver, if it works."""
         it = self.processes.of(stream, epoch)
@@ -149,9 +166,11 @@ class Checker:
     def _of_a_start(self, deed: Deed) -> str | None:
         came: Outcome = deed.came
         if came.action is Action.HELD:
+            if deed.what != "recover":
+                return f"it was held: {came.reason}"
             return None if came.reason else "it was held, and says not why"
         if came.action is Action.ATTACHED:
-            return None
+            return self._of_an_attached(deed)
         launched = came.driver.epoch if came.launched is None else came.launched
         if f"{came.action.value} driver {launched}" not in describe(came):
             return f"it says: {describe(came)}"
@@ -161,6 +180,18 @@ class Checker:
         if came.status is not None and came.driver.epoch == launched and not it.began_at:
             return f"driver {it.epoch} has never worked"
         return None
+
+    def _of_an_attached(self, deed: Deed) -> str | None:
+        """What a start says that it has found running, or to be on its way."""
+        if deed.what == "restart":
+            return "it has restarted nothing"
+        driver = deed.came.driver
+        it = self.processes.of(deed.stream.name, driver.epoch)
+        if it is None:
+            return None if driver.state is DriverState.STARTING else "it has found no driver"
+        # A recovery leaves alone what somebody else has started since.
+        ended = it.ended_at is not None and it.ended_at < EPOCH + deed.begun
+        return f"it has found {it}" if ended and deed.what == "start" else None
 
     def _of_a_stop(self, deed: Deed) -> str | None:
         epoch = deed.came.story["epoch"]
@@ -179,11 +210,13 @@ class Checker:
             return None
         if story.ending == "superseded":
             return f"it was superseded by nobody: {story.notes}"
-        if story.ending != "reached":
+        if story.ending == "gone":
             return None
-        if it.kept.requested == story.target:
-            return None
-        return f"{story.target} were told to be requested, and {it.kept.requested} are"
+        if it.kept.requested != story.target:
+            return f"{story.target} were told to be requested, and {it.kept.requested} are"
+        if story.ending == "reached" and it.kept.registered != story.target:
+            return f"{story.target} were told to have come, and {it.kept.registered} are there"
+        return None
 
     def _of_a_limit(self, deed: Deed) -> str | None:
         it = self._now(deed.stream.name, deed.came.driver.epoch)
@@ -202,10 +235,15 @@ class Checker:
         return None if there == executor else f"receiver {receiver} is on executor {there}"
 
     def _of_a_reconfiguration(self, deed: Deed) -> str | None:
-        if not isinstance(deed.came, Reconfigured) or not self._alone(deed, "reconfigure"):
+        if not self._alone(deed, "reconfigure"):
             return None
-        it = self.processes.of(deed.stream.name, deed.came.driver.epoch)
-        assert it is not None
+        if isinstance(deed.came, Reconfigured):
+            it = self.processes.of(deed.stream.name, deed.came.driver.epoch)
+            assert it is not None
+        elif isinstance(deed.came, Settled) and (mine := self._working(deed.stream.name)):
+            it = mine[0]
+        else:
+            return None
         has = self.processes.partitions.get(it.start.record.checkpoint or "")
         return None if has == deed.value else f"the state has {has} partitions"
 

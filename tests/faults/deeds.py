@@ -37,6 +37,10 @@ PATIENCE = 300.0
 """Seconds that an operation follows what it has asked for."""
 
 
+STOPS_WITHIN = 15.0
+"""Seconds that a driver has to end of itself; those take less that do not hang."""
+
+
 def _dstream(name: str) -> Stream:
     return receiving(sum(RECEIVERS), **{"name": name}, **_COMMON)
 
@@ -101,7 +105,12 @@ def _start(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
 
 
 def _restart(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
-    return reconcile(cluster, deed.stream, requester, Start(cause=deed.name, restart=True))
+    return reconcile(
+        cluster,
+        deed.stream,
+        requester,
+        Start(cause=deed.name, restart=True, stop_timeout=STOPS_WITHIN),
+    )
 
 
 def _recover(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
@@ -110,7 +119,7 @@ def _recover(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
 
 
 def _stop(cluster: ClusterManager, deed: Deed, requester: Requester) -> Any:
-    config = StopConfig(timeout_seconds=60, reason="played")
+    config = StopConfig(timeout_seconds=STOPS_WITHIN, reason="played")
     return stop_by_name(cluster, deed.stream.name, config, requester)
 
 

@@ -52,7 +52,7 @@ OFF = (-3600.0, -60.0, 60.0, 3600.0)
 PARTS = {
     "store": "a call to the store of records and claims",
     "agent": "a request to the agent of a driver",
-    "cluster": "a call to the cluster manager (launch, look, kill, clear away, ...)",
+    "cluster": "a call to the cluster manager (launch, look, clear away, ...)",
 }
 EVERYWHERE = "everywhere"
 """The part that stands for all of them."""

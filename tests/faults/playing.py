@@ -122,6 +122,8 @@ class Play:
         self._say("the fault is over")
         self._rest()
         self._see_to_rest()
+        if len(self.streams) == 1:  # of two, one may have the checkpoint
+            self._see_that_all_works(self.streams[0])
         for stream in self.streams:
             self.begin("stop", stream)
         self._rest()
@@ -297,6 +299,16 @@ class Play:
                 self.checker.found.append(f"down: {stream.name!r}, {seen and seen.state}: {why}")
             elif wanted and len(self.streams) == 1:
                 self.checker.found.append(f"down: {stream.name!r} was to run; {why}")
+
+    def _see_that_all_works(self, stream: Stream) -> None:
+        asked: list[tuple[str, Any]] = [("start", None), ("rescale", 3), ("limit", 700.0)]
+        own = ("reconfigure", 8) if stream.kind == "structured" else ("move", (0, "1"))
+        for what, value in (*asked, ("restart", None), own):
+            deed = self.begin(what, stream, value)
+            self._rest()
+            self.checker.all_is_well(deed)
+        if not self.place.processes.working():
+            self.checker.found.append(f"down: {stream.name!r}, which was started at the end")
 
     def _at(self, moment: float, act: Callable[[], Any]) -> None:
         self.clock.begin("what happens", act, moment - self.clock.now)

@@ -24,6 +24,8 @@ from tests.in_memory.driver import Kept, arrive
 from tests.receivers.streams import on
 from tests.state.saying import kept_by
 
+HANGS = 0.3
+"""The share of stops that a driver hears of, and does not end of."""
 SOURCE = "events"
 """The one source of each stream."""
 RECEIVERS = (2, 1)
@@ -135,8 +137,10 @@ class Processes:
             it.stopped = stopped
 
     def stop(self, it: DriverProcess, graceful: bool) -> None:
-        """Have a driver end that was asked to; it takes its time."""
+        """Have a driver end that was asked to; it takes its time, and a few never end of that."""
         it.kept.phase = "stopping"
+        if self.clock.chance.random() < HANGS:
+            return
         seconds = self.clock.chance.uniform(0.2, 8.0) if graceful else 0.2
 
         def end() -> None:

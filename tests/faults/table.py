@@ -77,27 +77,27 @@ def real_table(found: Mapping[str, Seen], on: date, before: str) -> str:
         before: the table as it was: the rows of faults that were not played now stay.
     """
     rows = {name: line for line in before.splitlines() for name in _ROW.findall(line)}
-    rows |= {name: _real_row(REAL[name], seen) for name, seen in found.items()}
+    rows |= {name: _real_row(REAL[name], seen, on) for name, seen in found.items()}
     lines = [rows[name] for name in REAL if name in rows]
     held = sum(1 for line in lines if _NOT_HELD not in line)
     return "\n".join(
         [
-            "| fault | what is done | what must hold | what was seen | seconds to recover | one of "
-            "them again |",
-            "|---|---|---|---|---|---|",
+            "| fault | what is done | what must hold | what was seen | seconds to recover | last "
+            "played | one of them again |",
+            "|---|---|---|---|---|---|---|",
             *lines,
             "",
-            f"Last played on {on:%d %B %Y}: {len(lines)} faults, of which {held} held.",
+            f"{len(lines)} faults, of which {held} held.",
         ]
     )
 
 
-def _real_row(fault: RealFault, seen: Seen) -> str:
+def _real_row(fault: RealFault, seen: Seen, on: date) -> str:
     took = "" if seen.seconds is None else f"{seen.seconds:.0f}"
     said = seen.text if seen.held else f"{_NOT_HELD}: {seen.text}"
     return (
         f"| `{fault.name}` | {fault.in_words} | {fault.holds} | {_plain(said)} | {took} | "
-        f"`make fault NAME={fault.name}` |"
+        f"{on:%d.%m.%Y} | `make fault NAME={fault.name}` |"
     )
 
 

@@ -38,13 +38,15 @@ class Contract:
     """Methods that call nothing beyond their own process, or only make what does."""
     error: Callable[[str], Exception] = ClusterError
     """What the library is told by, where there is no answer."""
+    hooks: frozenset[str] = frozenset()
+    """Methods of an abstract class that some managers override, with calls of their own."""
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of what is wrapped: all public methods that the contract defines and, where it is
-        an abstract class, leaves to whoever implements it."""
+        an abstract class, leaves to whoever implements it, or lets them override."""
         if inspect.isabstract(self.kind):
-            names = sorted(self.kind.__abstractmethods__)
+            names = sorted({*self.kind.__abstractmethods__, *self.hooks})
         else:
             public = vars(self.kind).items()
             names = sorted(n for n, f in public if inspect.isfunction(f) and n[0] != "_")
@@ -53,11 +55,23 @@ class Contract:
 
 STORE = Contract("store", Store, frozenset({"new_id", "process", "has_ended"}))
 AGENT = Contract("agent", RemoteAgent, frozenset(), AgentUnreachable)
-DRIVER = Contract("cluster", SubmittedDriver, frozenset({"agent"}))
-CLUSTER = Contract(
-    "cluster", SparkCluster, frozenset({"agent", "driver_of", "end", "find", "logs", "store"})
+DRIVER = Contract(
+    "cluster",
+    SubmittedDriver,
+    frozenset({"agent", "log_place", "out_of_reach"}),
+    hooks=frozenset({"has_begun", "make_way"}),
 )
-"""`find`, `end` and `logs` are made of calls to a driver's submission, which are wrapped."""
+CLUSTER = Contract(
+    "cluster",
+    SparkCluster,
+    frozenset(
+        {"agent", "conditions", "doubt", "driver_of", "end", "find", "lease", "logs", "misfit"}
+        | {"model_post_init", "place", "snapshot", "store"}
+    ),
+    hooks=frozenset({"check", "make_way", "prepare"}),
+)
+"""`find`, `end`, `lease` and `logs` are made of calls to the store and a driver's submission, which
+are wrapped; the sensor takes a `snapshot` of all streams, which is not played here."""
 CONTRACTS = (STORE, AGENT, DRIVER, CLUSTER)
 
 

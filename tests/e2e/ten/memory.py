@@ -29,7 +29,9 @@ SPARED = ("keys", "kafka", "receivers", "rate")
 """A stateful query, one of Kafka, a DStream with receivers, a plain query."""
 COMPARED = ("driver", "driver's JVM", "supervisor", "daemon", "code server", "web server")
 """Kinds whose memory must not grow."""
-GOAL = 1.05
+GOAL, GOAL_OF_ONE, GOAL_OF_HANDLES = 1.05, 1.1, 1.25
+"""Growths that may be at most: of the memory of all processes of a kind, of that of one of them,
+and of open files and threads, of which there are few."""
 _MB = 1_000_000
 
 
@@ -187,6 +189,12 @@ def _grown(lasting: Sequence[Sequence[Sample]], seconds: float) -> Kind:
         files=round(files_last / files, 4),
         threads=round(threads_last / threads, 4),
     )
+
+
+def too_much(kind: Mapping[str, float]) -> bool:
+    """Whether a kind, as JSON, has grown by more than it may."""
+    handles = max(kind["files"], kind["threads"])
+    return kind["growth"] > GOAL or kind["worst"] > GOAL_OF_ONE or handles > GOAL_OF_HANDLES
 
 
 def heaps(folder: Path) -> dict[str, list[tuple[float, float]]]:

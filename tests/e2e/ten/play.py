@@ -312,9 +312,11 @@ class Ten:
         self.report["ticks"] = asdict(made)
         for lost in made.lost:
             self._find(f"a tick was lost: {lost}")
-        good = ticks.good_ticks(instance, self.begun, until)
+        all_ticks = ticks.between(instance, self.begun, until)
+        good = [each.timestamp for each in all_ticks if ticks.ended_well(each)]
+        begun = [each.timestamp for each in all_ticks]
         told = {
-            name: ticks.told(instance, name, self.begun, until, good, self.faults.played)
+            name: ticks.told(instance, name, self.begun, until, good, begun, self.faults.played)
             for name in self.names
         }
         self.report["told"] = {name: asdict(each) for name, each in told.items()}

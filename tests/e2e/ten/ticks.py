@@ -1,5 +1,6 @@
 """Whether Dagster has ticked and told as documented, by what its storage has in the end."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,13 +37,15 @@ class Ticks:
     """Seconds between two ticks, outside of such times."""
     longest: float
     """Seconds that a tick has taken."""
+    excused_share: float
+    """The share of all seconds that are such times."""
 
 
 def ticks(
     instance: dg.DagsterInstance, since: float, until: float, faults: Sequence[Fault]
 ) -> Ticks:
     """What came of the ticks between two times, seconds since the epoch."""
-    found = [each for each in _ticks(instance) if since <= each.timestamp <= until]
+    found = between(instance, since, until)
     down = [(each.began - BEFORE, each.ended + AFTER) for each in faults if each.of_watchers]
     lost: list[str] = []
     excused: list[str] = []
@@ -55,7 +58,7 @@ def ticks(
             words = f"no tick for {following - at:.0f} s from {at - since:.0f} s on"
             (excused if met else lost).append(words)
     for each in found:
-        if each.status in (TickStatus.SUCCESS, TickStatus.SKIPPED):
+        if ended_well(each):
             continue
         error = each.error.message.strip()[:200] if each.error else "no error"
         words = f"{each.status.value} at {each.timestamp - since:.0f} s: {error}"
@@ -65,7 +68,11 @@ def ticks(
     took = max(
         (each.end_timestamp - each.timestamp for each in found if each.end_timestamp), default=0
     )
-    return Ticks(dict(by_status), lost, excused, round(longest, 1), round(took, 1))
+    moments = range(int(since), int(until))
+    share = sum(any(begin <= at < end for begin, end in down) for at in moments) / len(moments)
+    return Ticks(
+        *(dict(by_status), lost, excused, round(longest, 1), round(took, 1), round(share, 3))
+    )
 
 
 def _ticks(instance: dg.DagsterInstance) -> list[InstigatorTick]:
@@ -97,12 +104,14 @@ def told(
     since: float,
     until: float,
     good: Sequence[float],
+    begun: Sequence[float],
     faults: Sequence[Fault],
 ) -> Told:
     """What Dagster was told of a stream between two times.
 
     Args:
         good: when the ticks were that ended well, seconds since the epoch.
+        begun: when all ticks were.
     """
     asset = dg.AssetRecordsFilter(dg.AssetKey(stream), after_timestamp=since)
     moments, others, as_before = [], 0, 0
@@ -123,8 +132,9 @@ def told(
             cursor = page.cursor
     moments.sort()
     found = []
-    if len(moments) > len(good) + 1:
-        found.append(f"{len(moments)} events in {len(good)} ticks")
+    in_each = Counter(bisect_right(begun, at) for at in moments)
+    if (most := max(in_each.values(), default=0)) > 1:
+        found.append(f"{most} events in one tick")
     if as_before > (until - since) / REPORT_EVERY + 2:
         found.append(f"{as_before} events say that nothing has happened")
     down = [(each.began - BEFORE, each.ended + AFTER) for each in faults if each.of_watchers]
@@ -145,11 +155,10 @@ def told(
     return Told(len(moments), as_before, others, len(minutes), found)
 
 
-def good_ticks(instance: dg.DagsterInstance, since: float, until: float) -> list[float]:
-    """When the ticks were that ended well."""
-    well = (TickStatus.SUCCESS, TickStatus.SKIPPED)
-    return [
-        each.timestamp
-        for each in _ticks(instance)
-        if each.status in well and since <= each.timestamp <= until
-    ]
+def between(instance: dg.DagsterInstance, since: float, until: float) -> list[InstigatorTick]:
+    """The ticks between two times, in their order."""
+    return [each for each in _ticks(instance) if since <= each.timestamp <= until]
+
+
+def ended_well(tick: InstigatorTick) -> bool:
+    return tick.status in (TickStatus.SUCCESS, TickStatus.SKIPPED)

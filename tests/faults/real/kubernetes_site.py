@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import dagster as dg
 
 from dagster_sparkscale import KubernetesCluster, RatioPolicy, StructuredStream
 from dagster_sparkscale.clusters.kubernetes import names
+from dev.kubernetes.api import Refused
 from dev.kubernetes.granted import apply, kubeconfig
 from dev.kubernetes.operators.standin import Operator
 from dev.kubernetes.running import Cluster
@@ -109,11 +111,17 @@ class Site:
     @contextmanager
     def never_two(self) -> Iterator[None]:
         """See all the while that no two pods of drivers run."""
-        over, found = threading.Event(), list[list[str]]()
+        over, found, looks = threading.Event(), list[list[str]](), Counter[bool]()
 
         def look() -> None:
             while not over.wait(0.3):
-                if len(running := self.running()) > 1:
+                try:
+                    running = self.running()
+                except Refused:  # nobody is seen for a moment
+                    looks[False] += 1
+                    continue
+                looks[True] += 1
+                if len(running) > 1:
                     found.append(running)
 
         looking = threading.Thread(target=look)
@@ -124,6 +132,7 @@ class Site:
             over.set()
             looking.join()
         assert not found, found[0]
+        assert looks[True] > 10 * looks[False], f"not watched: {looks}"
 
     @contextmanager
     def without(self, place: str, *gone: str) -> Iterator[None]:
