@@ -30,6 +30,8 @@ class SubmittedDriver(ABC):
 
     EVERY: ClassVar[float] = 0.1
     """Seconds between two looks at the driver while something is awaited, at most."""
+    TOLD_BY: ClassVar[str] = "the cluster manager and its agent"
+    """Who tells how the driver is."""
 
     def __init__(self, stream: str, record: Record) -> None:
         self.stream = stream
@@ -86,8 +88,8 @@ class SubmittedDriver(ABC):
     def out_of_reach(self) -> str:
         """Why this host can't find out about the driver, and what to do."""
         return WithRemedy(
-            "It can't be told whether it still runs: look again when what tells of it answers, "
-            "or, when you are certain that it is gone for good, ",
+            f"It can't be told whether it still runs: look again when {self.TOLD_BY} answer, or, "
+            "when you are certain that it is gone for good, ",
             Remedy.DECLARE_GONE,
             f" for epoch {self.record.epoch}",
         )

@@ -43,6 +43,8 @@ class PodDriver(SubmittedDriver):
     EVERY: ClassVar[float] = 5.0
     CONTAINER: ClassVar[str] = CONTAINER
 
+    TOLD_BY: ClassVar[str] = "the API server and its agent"
+
     def __init__(
         self, api: Api, stream: str, record: Record, forward: bool, snapshot: Snapshot | None = None
     ) -> None:

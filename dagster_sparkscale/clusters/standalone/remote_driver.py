@@ -68,6 +68,7 @@ class RemoteDriver(FolderDriver):
     """What is remembered of one submission, and what masters, workers and its agent tell."""
 
     EVERY: ClassVar[float] = 4.0
+    TOLD_BY: ClassVar[str] = "the master and its worker"
 
     def __init__(self, folder: StreamFolder, record: Record, masters: Masters) -> None:
         super().__init__(folder, record)

@@ -28,7 +28,7 @@ from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.resource_manager import Unanswered
 from dagster_sparkscale.clusters.yarn.submission import MAIN, Files
 from dagster_sparkscale.driver import __file__ as driver_package
-from dagster_sparkscale.remedy import Remedy, WithRemedy
+from dagster_sparkscale.remedy import WithRemedy
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class YarnDriver(FolderDriver):
     """The newest submission of a stream."""
 
     EVERY: ClassVar[float] = 4.0
+    TOLD_BY: ClassVar[str] = "the ResourceManager and its node"
 
     def __init__(self, folder: StreamFolder, record: Record, yarn: Yarn) -> None:
         super().__init__(folder, record)
@@ -126,14 +127,6 @@ class YarnDriver(FolderDriver):
 
     def took(self) -> bool:
         return self._sight.took()
-
-    def out_of_reach(self) -> str:
-        return WithRemedy(
-            "It can't be told whether it still runs: look again when the ResourceManager and its "
-            "node answer, or, when you are certain that it is gone for good, ",
-            Remedy.DECLARE_GONE,
-            f" for epoch {self.record.epoch}",
-        )
 
     def _refuse_if_overtaken(self) -> None:
         if self.is_overtaken():
