@@ -31,7 +31,7 @@ class SubmittedDriver(ABC):
     EVERY: ClassVar[float] = 0.1
     """Seconds between two looks at the driver while something is awaited, at most."""
     TOLD_BY: ClassVar[str] = "the cluster manager and its agent"
-    """Who tells how the driver is."""
+    """The parts of the cluster that tell how the driver is."""
 
     def __init__(self, stream: str, record: Record) -> None:
         self.stream = stream

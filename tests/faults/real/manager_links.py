@@ -1,8 +1,10 @@
 """A damaged connection between Dagster and a cluster manager: the API server of Kubernetes, the
 master of a Standalone cluster by REST, YARN's ResourceManager.
 
-A stream is started, and later stopped, over it. Whatever the runs say, one driver runs in the end
-and no second one, and once the connection is well the stream runs and stops as asked.
+A stream is started, and the connection is damaged from the moment on at which its driver is to be
+launched; later it is stopped over one that is damaged from the beginning. Whatever the runs say,
+one driver runs in the end and no second one, and once the connection is well the stream runs and
+stops as asked.
 """
 
 import getpass
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -22,7 +25,11 @@ from dagster_sparkscale import ClusterManager, KubernetesCluster
 from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
+from dagster_sparkscale.clusters.launch.driver_options import Invocation
+from dagster_sparkscale.clusters.records.starts import EpochStart
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
+from dagster_sparkscale.clusters.standalone import rest
+from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Web
 from dagster_sparkscale.lifecycle import reconcile
 from dev.kubernetes.granted import apply, kubeconfig
@@ -54,6 +61,8 @@ class Linked:
     """Bytes: about what the manager answers at once here."""
     named: tuple[str, ...]
     """One of these is in what a run says that fails."""
+    before_a_launch: Callable[[pytest.MonkeyPatch, Callable[[], None]], None]
+    """Has something called when the manager is next asked to launch a driver."""
 
     @contextmanager
     def damaged(self, damage: Damage) -> Iterator[None]:
@@ -61,6 +70,53 @@ class Linked:
             for link in self.links:
                 stack.enter_context(link.damaged(damage.toxics(self.answer)))
             yield
+
+    @contextmanager
+    def damaged_from_the_launch_on(self, damage: Damage) -> Iterator[None]:
+        """Whatever a start asks for before it passes."""
+        with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+            begun = False
+
+            def begin() -> None:
+                nonlocal begun
+                if not begun:
+                    begun = True
+                    stack.enter_context(self.damaged(damage))
+
+            self.before_a_launch(patch, begin)
+            yield
+            assert begun, "no driver was launched"
+
+
+def _when_launching(
+    kind: type[SparkCluster],
+) -> Callable[[pytest.MonkeyPatch, Callable[[], None]], None]:
+    launching = kind.launching
+
+    def install(patch: pytest.MonkeyPatch, begin: Callable[[], None]) -> None:
+        def prepared(cluster: SparkCluster, call: Invocation) -> Callable[[EpochStart], None]:
+            launch = launching(cluster, call)
+
+            def act(start: EpochStart) -> None:
+                begin()
+                launch(start)
+
+            return act
+
+        patch.setattr(kind, "launching", prepared)
+
+    return install
+
+
+def _when_the_master_is_asked(patch: pytest.MonkeyPatch, begin: Callable[[], None]) -> None:
+    ask = rest._ask
+
+    def asked(url: str, method: str, path: str, body: bytes | None) -> Any:
+        if path == "create":
+            begin()
+        return ask(url, method, path, body)
+
+    patch.setattr(rest, "_ask", asked)
 
 
 @contextmanager
@@ -85,7 +141,9 @@ def linked_to_kubernetes(
             pods = kubernetes.api.items(f"/api/v1/namespaces/{space}/pods?{label}")
             return [phase(each) for each in pods].count("Running")
 
-        yield Linked(cluster, [link], running, 3_000, ("Kubernetes", "no answer", "API server"))
+        says = ("Kubernetes", "no answer", "API server")
+        before = _when_launching(KubernetesCluster)
+        yield Linked(cluster, [link], running, 3_000, says, before)
 
 
 @contextmanager
@@ -93,15 +151,19 @@ def linked_to_a_master(folder: Path, toxiproxy: Toxiproxy) -> Iterator[Linked]:
     """Its REST server and its web UI."""
     with Standalone(folder / "up", environment=environment(), wait_seconds=HANGS) as standalone:
         [master] = standalone.at
-        rest = toxiproxy.link("master-rest", master.rest_url.removeprefix("http://"))
-        web = toxiproxy.link("master-web", master.web_url.removeprefix("http://"))
-        urls = {"rest_urls": [f"http://{rest.address}"], "web_urls": [f"http://{web.address}"]}
+        to_rest = toxiproxy.link("master-rest", master.rest_url.removeprefix("http://"))
+        to_web = toxiproxy.link("master-web", master.web_url.removeprefix("http://"))
+        urls = {
+            "rest_urls": [f"http://{to_rest.address}"],
+            "web_urls": [f"http://{to_web.address}"],
+        }
         cluster = on(standalone, folder / "state", **urls)
 
         def running(name: str) -> int:
             return sum(_is_driver_of(name, each) for each in standalone.left())
 
-        yield Linked(cluster, [rest, web], running, 600, ("master",))
+        links = [to_rest, to_web]
+        yield Linked(cluster, links, running, 600, ("master",), _when_the_master_is_asked)
 
 
 def _is_driver_of(name: str, process: psutil.Process) -> bool:
@@ -137,7 +199,9 @@ def linked_to_yarn(folder: Path, toxiproxy: Toxiproxy) -> Iterator[Linked]:
                 return 0
             return sum(not app.final for app in beside.tagged(f"sparkscale-{record.id}"))
 
-        yield Linked(cluster, [web, client], running, 2_000, ("YARN", "ResourceManager"))
+        says = ("YARN", "ResourceManager")
+        before = _when_launching(YarnCluster)
+        yield Linked(cluster, [web, client], running, 2_000, says, before)
 
 
 def play(linked: Linked, damage: Damage, folder: Path, record: Record) -> None:
@@ -151,7 +215,7 @@ def play(linked: Linked, damage: Damage, folder: Path, record: Record) -> None:
 
 def _play(linked: Linked, damage: Damage, name: str, folder: Path, record: Record) -> None:
     with deployed(linked.cluster, stream(name, "rate.py"), folder) as d:
-        with linked.damaged(damage):
+        with linked.damaged_from_the_launch_on(damage):
             said = f"the start: {_outcome(linked, d.materialize())}"
             assert damage not in _NOTHING_PASSES or "done" not in said, "it does not use the link"
             ticked(d)
