@@ -22,6 +22,7 @@ class RealFault:
     """What must hold, besides that there are never two drivers."""
 
 
+_WHILE = "from when a driver is launched, and while it is to be stopped"
 _ONE_STARTED = "one driver at most; a run that fails says why; then the stream runs, and stops"
 _LINKS = {
     "agent-link": (
@@ -30,17 +31,16 @@ _LINKS = {
         "nothing; then the next rescale is reached by the same driver",
     ),
     "api-link": (
-        "between Dagster and the API server of Kubernetes, while a stream is started, and stopped",
+        f"between Dagster and the API server of Kubernetes, {_WHILE}",
         _ONE_STARTED,
     ),
     "master-link": (
         "between Dagster and the master of a Standalone cluster that runs drivers on its workers, "
-        "while a stream is started, and stopped",
+        f"{_WHILE}",
         _ONE_STARTED,
     ),
     "yarn-link": (
-        "between Dagster, with Hadoop's client, and YARN's ResourceManager, while a stream is "
-        "started, and stopped",
+        f"between Dagster, with Hadoop's client, and YARN's ResourceManager, {_WHILE}",
         _ONE_STARTED,
     ),
     "kafka-link": (
