@@ -40,10 +40,12 @@ streams would be seen in time."""
 FINDING_PART = 0.5
 """Part of the time for finding drivers alone; then agents are asked first."""
 SLOW = 1.0
-"""Seconds after which a look was slow."""
-PUT_OFF = 300.0
-"""Seconds by which a stream waits longer for its turn if its last look was slow: while one is
-waited for in vain, a thousand others can answer. No longer, for each must have its turn."""
+"""Seconds after which a look was waited for in vain, where it has brought nothing. One that has
+brought something may have been slow as this process was: on a machine that was too busy for ten
+thousand streams, those that were put off for it were not seen for ten ticks."""
+PUT_OFF = 180.0
+"""Seconds by which a stream waits longer for its turn if its last look was in vain: meanwhile a
+thousand others can answer. No longer, for each must be seen within three minutes."""
 
 
 class Collector:
@@ -110,10 +112,12 @@ class Collector:
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
         most = min(THREADS, HANGING - len(hanging))
-        slow: set[str] = set()
+        in_vain: set[str] = set()
         found, drivers = _Looks(
-            lambda stream: self._timed(stream, slow, lambda: find_one(stream)),
-            lambda stream, found: self._timed(stream, slow, lambda: ask_one(stream, found), True),
+            lambda stream: self._timed(stream, in_vain, lambda: find_one(stream)),
+            lambda stream, found: self._timed(
+                stream, in_vain, lambda: ask_one(stream, found), last=True
+            ),
             *(waiting, began, began + deadline),
         ).found_by(most)
         late = f"not looked at within {deadline:.1f} s: too many agents are slow"
@@ -124,12 +128,12 @@ class Collector:
         return {name: found.get(name) or missing[name] for name in declared}
 
     def _timed(
-        self, stream: Stream, slow: set[str], half: Callable[[], Sighting], last: bool = False
+        self, stream: Stream, in_vain: set[str], half: Callable[[], Sighting], last: bool = False
     ) -> Sighting:
         """The result of one half of a look at a stream.
 
         Args:
-            slow: the streams of this tick one half of whose look was.
+            in_vain: the streams of this tick one half of whose look was.
             last: whether it is the second half.
         """
         name, began = stream.name, time.monotonic()
@@ -142,11 +146,12 @@ class Collector:
         finally:
             with self._lock:
                 self._looking.pop(name, None)
-                if time.monotonic() - began > SLOW:
-                    slow.add(name)
+                brought = sighting is not None and sighting.error is None
+                if not brought and time.monotonic() - began > SLOW:
+                    in_vain.add(name)
                 # Who was found and is not asked yet keeps its turn.
-                if last or name in slow or sighting is None or sighting.is_whole:
-                    self._turns[name] = began + (PUT_OFF if name in slow else 0.0)
+                if last or name in in_vain or sighting is None or sighting.is_whole:
+                    self._turns[name] = began + (PUT_OFF if name in in_vain else 0.0)
 
 
 class _Looks:

@@ -1,10 +1,12 @@
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.watch import collect
 from dagster_sparkscale.watch.collect import HANGING, Collector
 from tests.fakes import structured
 from tests.in_memory.cluster import World
@@ -78,6 +80,20 @@ def test_a_stream_that_cannot_be_looked_at_does_not_spoil_the_rest(world):
     world.on_find = find
     sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
     assert [name for name, s in sightings.items() if s.error] == ["s1"]
+
+
+def test_only_who_was_waited_for_in_vain_is_put_off(world, monkeypatch):
+    def find(stream):
+        if stream == "s1":
+            raise ClusterError("its record is broken")
+
+    world.on_find = find
+    monkeypatch.setattr(collect, "SLOW", 0.0)  # so any look is slow
+    collector = Collector()
+    collector.collect(world.cluster, STREAMS, deadline=HANGS)
+    now = time.monotonic()
+    put_off = {name for name, turn in collector._turns.items() if turn > now}
+    assert put_off == {"s1"}
 
 
 def test_the_agent_is_given_less_time_than_the_whole(world):
@@ -246,6 +262,8 @@ class TestTurns:
             def find(name):
                 looked[-1].add(name)
                 clock.now += 5.0 if name.startswith("silent") else 0.001
+                if name.startswith("silent"):
+                    raise ClusterError("no answer in 5 s")
 
             world.on_find = find
             for tick in range(count):
