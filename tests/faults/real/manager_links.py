@@ -9,6 +9,7 @@ stops as asked.
 
 import getpass
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ from tests.faults.real.watched import Record, recovers, ticked
 from tests.kubernetes import namespace, phase
 from tests.waiting import HANGS
 
+FOUND_WITHIN = 20.0
+"""Seconds after which whoever was taken is found by a connection that is well."""
 _NOTHING_PASSES = (Damage.HOLE_OUT, Damage.HOLE_BACK, Damage.RESET)
 
 
@@ -217,9 +220,11 @@ def _play(linked: Linked, damage: Damage, name: str, folder: Path, record: Recor
     with deployed(linked.cluster, stream(name, "rate.py"), folder) as d:
         with linked.damaged_from_the_launch_on(damage):
             said = f"the start: {_outcome(linked, d.materialize())}"
-            assert damage not in _NOTHING_PASSES or "done" not in said, "it does not use the link"
+            assert damage not in _NOTHING_PASSES or d.status() is None, "it does not use the link"
             ticked(d)
-        recovers(record, "its driver to answer", lambda: _started(d))
+        by_hand, well_since = list[str](), time.monotonic()
+        recovers(record, "its driver to answer", lambda: _started(d, linked, well_since, by_hand))
+        said = "; ".join([said, *by_hand])
         assert linked.running(name) == 1
         assert isinstance(d.cluster, SparkCluster)
         epochs = [start.epoch for start in d.cluster.history(name)]
@@ -241,10 +246,23 @@ def _outcome(linked: Linked, result: dg.ExecuteInProcessResult) -> str:
     return "failed, and said why"
 
 
-def _started(d: Deployment) -> bool:
-    """Whether its driver answers, after it was started again as a person would whose run failed."""
+def _started(d: Deployment, linked: Linked, well_since: float, by_hand: list[str]) -> bool:
+    """Whether its driver answers, after it was started again as a person would whose run failed.
+
+    Args:
+        well_since: since when the connection is well, by `time.monotonic()`.
+        by_hand: takes what else the person has to do.
+    """
     ticked(d)
     driver = d.cluster.find(d.stream.name)
-    if driver is None or not driver.state.alive:
+    lost = driver is not None and driver.state is DriverState.UNKNOWN
+    if lost and time.monotonic() - well_since > FOUND_WITHIN and not by_hand:
+        assert driver is not None and driver.exit_reason
+        assert linked.running(d.stream.name) == 0  # as the manager's page tells a person, too
+        told(d.run("declare_gone", epoch=driver.epoch, reason="no manager has it"))
+        by_hand.append(
+            "nobody can tell whether the manager has taken the driver, and a person does"
+        )
+    elif driver is None or not driver.state.alive:
         told(d.materialize())
     return d.status() is not None
