@@ -2,9 +2,8 @@
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,13 @@ import dagster as dg
 
 from dagster_sparkscale import KubernetesCluster, RatioPolicy, StructuredStream
 from dagster_sparkscale.clusters.kubernetes import names
-from dev.kubernetes.api import Refused
 from dev.kubernetes.granted import apply, kubeconfig
 from dev.kubernetes.operators.standin import Operator
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.operated import operated
 from tests.driver.state.counted import PROGRAM, Counting
 from tests.e2e.deployment import Deployment, deployed, failure
-from tests.faults.real.watched import RESTARTED_AT_ONCE
+from tests.faults.real.watched import RESTARTED_AT_ONCE, never_two
 from tests.kubernetes import Object, namespace, phase
 from tests.short_lives import EXECUTORS
 from tests.waiting import wait_for
@@ -108,31 +106,9 @@ class Site:
     def begun(self, job: str, **config: Any) -> "Asked":
         return Asked(lambda: self.d.run(job, **config))
 
-    @contextmanager
-    def never_two(self) -> Iterator[None]:
+    def never_two(self) -> AbstractContextManager[None]:
         """See all the while that no two pods of drivers run."""
-        over, found, looks = threading.Event(), list[list[str]](), Counter[bool]()
-
-        def look() -> None:
-            while not over.wait(0.3):
-                try:
-                    running = self.running()
-                except Refused:  # nobody is seen for a moment
-                    looks[False] += 1
-                    continue
-                looks[True] += 1
-                if len(running) > 1:
-                    found.append(running)
-
-        looking = threading.Thread(target=look)
-        looking.start()
-        try:
-            yield
-        finally:
-            over.set()
-            looking.join()
-        assert not found, found[0]
-        assert looks[True] > 10 * looks[False], f"not watched: {looks}"
+        return never_two(lambda: len(self.running()))
 
     @contextmanager
     def without(self, place: str, *gone: str) -> Iterator[None]:

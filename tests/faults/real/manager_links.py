@@ -44,7 +44,7 @@ from tests.clusters.yarn.cluster_mode import cluster_on
 from tests.clusters.yarn.conftest import INHERITED
 from tests.e2e.deployment import Deployment, deployed, failure, told
 from tests.faults.real.links import Damage
-from tests.faults.real.watched import Record, recovers, ticked
+from tests.faults.real.watched import Record, never_two, recovers, ticked
 from tests.kubernetes import namespace, phase
 from tests.waiting import HANGS
 
@@ -217,7 +217,10 @@ def play(linked: Linked, damage: Damage, folder: Path, record: Record) -> None:
 
 
 def _play(linked: Linked, damage: Damage, name: str, folder: Path, record: Record) -> None:
-    with deployed(linked.cluster, stream(name, "rate.py"), folder) as d:
+    with (
+        deployed(linked.cluster, stream(name, "rate.py"), folder) as d,
+        never_two(lambda: linked.running(name)),
+    ):
         with linked.damaged_from_the_launch_on(damage):
             said = f"the start: {_outcome(linked, d.materialize())}"
             assert damage not in _NOTHING_PASSES or d.status() is None, "it does not use the link"

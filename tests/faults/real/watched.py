@@ -1,7 +1,10 @@
 """What all faults of real parts share."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dagster_sparkscale import RecoveryPolicy
 from dagster_sparkscale.observe.status import Status
@@ -13,6 +16,33 @@ Record = Callable[[str, object], None]
 
 RESTARTED_AT_ONCE = RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60)
 """However often a fault ends its driver, the stream is not given up."""
+
+
+@contextmanager
+def never_two(running: Callable[[], int]) -> Iterator[None]:
+    """See all the while that no two drivers run.
+
+    Args:
+        running: how many do. It may fail for a moment.
+    """
+    over, looks = threading.Event(), Counter[int | None]()
+
+    def look() -> None:
+        while not over.wait(0.3):
+            try:
+                looks[running()] += 1
+            except Exception:
+                looks[None] += 1
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        looking.join()
+    assert max((n for n in looks if n is not None), default=0) <= 1, f"drivers: {looks}"
+    assert looks.total() > 10 * looks[None], f"nobody could see how many drivers run: {looks}"
 
 
 def lasts(seconds: float, holds: Callable[[], object]) -> None:
