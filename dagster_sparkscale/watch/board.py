@@ -68,6 +68,8 @@ class Board:
         self._shards = shards
         self._began = time.monotonic()
         self._lock = threading.RLock()
+        self._ticked_at: dict[str, float] = {}
+        """When each shard last ticked, whether it told or not, by `time.monotonic()`."""
         self._at: dict[str, float] = {}
         """When each shard last told, by `time.monotonic()`."""
         self._rows: dict[str, Sequence[Row]] = {}
@@ -119,6 +121,12 @@ class Board:
         with self._lock:
             self._rows[sensor], self._at[sensor] = tuple(rows), time.monotonic()
             self._problems[sensor] = dict(problems)
+            self._ticked_at[sensor] = self._at[sensor]
+
+    def tells_later(self, sensor: str) -> None:
+        """A shard has ticked, and can't tell of its streams yet: it is not silent."""
+        with self._lock:
+            self._ticked_at[sensor] = time.monotonic()
 
     def problems_of(self, sensor: str) -> Mapping[str, Problems]:
         """The problems of a shard's streams, as it last told them in this process."""
@@ -137,7 +145,7 @@ class Board:
             for other, streams in self._shards.items():
                 if other == sensor:
                     continue
-                silent_for = time.monotonic() - self._at.get(other, self._began)
+                silent_for = time.monotonic() - self._ticked_at.get(other, self._began)
                 if silent_for > SILENT:
                     unwatched += [_unwatched(each, other, silent_for, now) for each in streams]
                 elif other in self._at:
@@ -157,7 +165,7 @@ class Board:
         """
         with self._lock:
             silent = {
-                other: time.monotonic() - self._at.get(other, self._began)
+                other: time.monotonic() - self._ticked_at.get(other, self._began)
                 for other, streams in self._shards.items()
                 if other != sensor and streams
             }

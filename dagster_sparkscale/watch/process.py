@@ -68,11 +68,18 @@ class Watch:
     unread: int = 0
     """Ticks one after the other in which what other sensors remember could not be read."""
     recalled: bool = False
-    """Whether what the fleet was last told of has been read since the process began."""
+    """Whether what the fleet was last told of has been read since the process began, or since
+    Dagster has dropped a tick."""
+    seen_at: dict[str, float] = field(default_factory=dict)
+    """When each stream was last seen, by the last cursor that this process has not written, seconds
+    since the epoch."""
     unrecalled: int = 0
     """Ticks one after the other in which that could not be read."""
     asked_at: dict[str, float] = field(default_factory=dict)
-    """When this process last asked for a run of each stream, seconds since the epoch, by name."""
+    """When this process last asked for a run of each stream that had failed, seconds since the
+    epoch, by name."""
+    asking: dict[str, float] = field(default_factory=dict)
+    """When the last tick asked for such runs: Dagster may not have stored it."""
     reads_ahead: bool = True
     """Whether outcomes of checks are read ahead: not after a tick in which that has failed."""
     carried: dict[str, StreamMemory] = field(default_factory=dict)
@@ -90,9 +97,14 @@ class Watch:
         """What a cursor says, for one tick, which changes it. The one that the last tick has
         written need not be read: that takes a twentieth of a tick's processor time."""
         wrote, self.wrote = self.wrote, None
-        if wrote is None or wrote[0] != cursor or wrote[1].left_out:
-            return Memory.load(cursor)
-        return wrote[1]
+        asking, self.asking = self.asking, {}
+        if wrote is not None and wrote[0] == cursor:
+            self.asked_at |= asking
+            return Memory.load(cursor) if wrote[1].left_out else wrote[1]
+        memory = Memory.load(cursor)
+        self.recalled = False
+        self.seen_at = {name: known.last_at for name, known in memory.streams.items()}
+        return memory
 
     @contextmanager
     def alone(self, seconds: float) -> Iterator[float]:

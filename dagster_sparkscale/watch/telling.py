@@ -222,10 +222,11 @@ class Telling:
         try:
             # Dagster may have dropped the tick in which this process has seen them.
             fleet.problems |= shard.board.problems_of(shard.sensor)
-            known = self._recall(unknown)
+            known = self._recall(unknown, {orphan.driver.stream for orphan in orphans})
             fleet.see(self._rows.values())
             if not known and (shard.leads or shard.sensor not in shard.board.ticked):
-                return  # they would be told to have begun now
+                shard.board.tells_later(shard.sensor)
+                return  # problems would be told to have begun now
             if not shard.leads:
                 mine = {name: fleet.problems.get(name, {}) for name in self._rows}
                 shard.board.tell(shard.sensor, self._rows.values(), mine)
@@ -252,18 +253,25 @@ class Telling:
         self._rows |= {row.stream: row for row in (*beside.rows, *beside.unwatched, *orphans)}
         self._is_whole = True
 
-    def _recall(self, unknown: Collection[str]) -> bool:
+    def _recall(self, unknown: Collection[str], orphans: Collection[str]) -> bool:
         """Remember what stood when the fleet was last told of, where the cursor does not say, or
-        may not say: Dagster may have dropped the ticks in which the process before has seen it.
-        Returns whether that is known, or counts as lost."""
+        may not say: Dagster may have dropped the ticks in which that was seen.
+
+        Args:
+            orphans: the names of orphans.
+
+        Returns:
+            Whether that is known, or counts as lost.
+        """
         watch, fleet = self._watch, self._memory.fleet
         if fleet.told_at and not unknown and watch.recalled:
             return True
         streams = None
         if fleet.told_at:
-            streams = {*unknown} if watch.recalled else {*self._rows}
+            streams = {*unknown} if watch.recalled else {*self._rows, *orphans}
         try:
-            recall(fleet, self._instance, self._fleet_key, self._owner, streams)
+            known = watch.seen_at if fleet.told_at else {}
+            recall(fleet, self._instance, self._fleet_key, self._owner, streams, known)
         except Exception as error:  # the next tick tries again
             self._say("what stood before can't be read", error)
             watch.unrecalled += 1

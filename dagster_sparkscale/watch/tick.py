@@ -155,9 +155,7 @@ class Tick:
                 streams[name] = replace(known, checks={**known.checks})
                 self._memory.spills = sorted({*self._memory.spills, *found.spills})
                 if found.problems is not None:
-                    # The cursor of a sensor that is no more stays as it was.
-                    is_old = self._now - known.last_at > KEPT
-                    self._memory.fleet.problems[name] = {} if is_old else {**found.problems}
+                    self._memory.fleet.problems[name] = {**found.problems}
         for name, seen in carried.items():
             self._memory.of(name).go_on(seen)
         return ()
@@ -175,7 +173,14 @@ class Tick:
                     spills = memory.spills if known.spilled_at else ()
                     of = None if problems is None else problems.get(name, {})
                     found[name] = Moved(known, spills, of)
-        return found
+        # The cursor of a sensor that is no more stays as it was, whatever becomes of its streams.
+        newest = max((each.stream.last_at for each in found.values()), default=0)
+        return {
+            name: replace(each, problems={})
+            if each.problems and each.stream.last_at < newest - KEPT
+            else each
+            for name, each in found.items()
+        }
 
     def _look(self) -> dict[str, Sighting]:
         """A sighting of each stream, by name."""
@@ -251,21 +256,28 @@ class Tick:
     def _over_the_limit(self, assessments: Mapping[str, Assessment]) -> Collection[str]:
         """The streams for which a run is wanted, and none is asked for in this tick: there would be
         too many."""
-        wanted, failed, asked_at = dict[str, float](), set[str](), self._watch.asked_at
+        wanted, failed, first = dict[str, float](), set[str](), set[str]()
+
+        def past(at: float) -> float:
+            """What is later than now is from before the clock was set back: long ago."""
+            return at if at <= self._now else 0.0
+
         for name, assessment in assessments.items():
             if not assessment.acts:
                 continue
             since, driver = self._memory.of(name).decided_at, assessment.sighting.driver
-            asked = asked_at.get(name, 0.0)
             if driver is not None and driver.state is DriverState.FAILED:
-                since = driver.submitted_at
+                failed.add(name)
+                since = past(driver.submitted_at)
+                asked = past(self._watch.asked_at.get(name, 0.0))
+                # A run that fails before it has started a driver leaves no other trace. Such
+                # streams must not keep all others waiting.
                 if asked <= since:
-                    failed.add(name)
-            # A run that fails before it has started a driver leaves no other trace. Such streams
-            # must not keep all others waiting.
-            wanted[name] = max(since, asked)
-        waiting = who_waits(wanted, failed, runs_of(self._streams.shards), self._now)
-        asked_at.update(dict.fromkeys(wanted.keys() - waiting, self._now))
+                    first.add(name)
+                since = max(since, asked)
+            wanted[name] = past(since)
+        waiting = who_waits(wanted, first, runs_of(self._streams.shards))
+        self._watch.asking = dict.fromkeys(failed - {*waiting}, self._now)
         if waiting:
             runs = f"{len(wanted) - len(waiting)} of {len(wanted)} runs"
             self._faults.append(f"{runs} are asked for: the rest follows")

@@ -74,21 +74,16 @@ def to_assess(since: Mapping[str, float], failed: Collection[str]) -> list[str]:
     return sorted(since, key=lambda name: (name not in failed, since[name]))
 
 
-def who_waits(
-    wanted: Mapping[str, float], failed: Collection[str], most: int, now: float
-) -> list[str]:
+def who_waits(wanted: Mapping[str, float], failed: Collection[str], most: int) -> list[str]:
     """The streams for which there is no room among the runs of a tick: those that have failed come
     first, then who has waited longest.
 
     Args:
         wanted: since when each waits for which a run is wanted, seconds since the epoch: when a
-            policy last decided, or its driver was started.
+            policy last decided, its driver was started, or a run was asked for.
         most: runs of a tick.
-        now: seconds since the epoch. Who waits since later, as the clock was set back, has waited
-            longest.
     """
-    since = {name: at if at <= now else 0.0 for name, at in wanted.items()}
-    return to_assess(since, failed)[most:]
+    return to_assess(wanted, failed)[most:]
 
 
 def runs_of(shards: int) -> int:

@@ -1,6 +1,8 @@
 """After a fault of all streams not all runs are asked for at once: Dagster launches them one after
 the other, and begins no tick meanwhile."""
 
+from dataclasses import replace
+
 import pytest
 
 from dagster_sparkscale.deadlines import NoAnswer
@@ -97,6 +99,38 @@ def test_all_have_their_turn_after_the_clock_was_set_back(many, clock):
         found |= {*asked(tick)}
         for request in tick.requests:
             assert many.run(request).success
+        clock[0] += 65
+    assert found == {*NAMES}
+
+
+def test_those_that_have_failed_come_first_also_after_a_tick_that_dagster_has_dropped(many, clock):
+    many.tick()
+    for name in NAMES[:3]:
+        many.world.end(name)
+    clock[0] += 120
+    stored = many.cursor
+    assert asked(many.tick(stored=False)) == NAMES[:3]
+    many.cursor = stored
+    clock[0] += 60
+    assert asked(many.tick()) == NAMES[:3]
+
+
+def test_those_whose_runs_come_to_nothing_keep_nobody_waiting_after_the_clock_was_set_back(
+    many, clock
+):
+    broken = NAMES[:3]
+    for name in broken:
+        many.world.end(name)
+        kept = many.world.streams[name]
+        kept.driver = replace(kept.driver, submitted_at=clock[0] - 60)
+    clock[0] -= 1800
+    found = set()
+    for _ in range(6):
+        tick = many.tick()
+        found |= {*asked(tick)}
+        for request in tick.requests:
+            if request.tags["dagster-sparkscale/stream"] not in broken:
+                assert many.run(request).success
         clock[0] += 65
     assert found == {*NAMES}
 

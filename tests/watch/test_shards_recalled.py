@@ -134,6 +134,7 @@ def test_a_stream_that_is_declared_again_after_days_has_a_new_problem(
     made = reloaded(made, 1)
     a_minute(made, clock)
     clock[0] += 30 * 86400
+    a_minute(made, clock)
     made.streams = every
     made.world.run(gone)
     made.world.end(gone.name)
@@ -173,3 +174,94 @@ def _spilled(made: Sharded, clock: list[float], now: list[float], others: Sequen
         events = made.tick(made.names[0]).data.asset_events
         told += [each for each in events if each.asset_key == FLEET_KEY]
     return any(MINUTES in each.metadata for each in told)
+
+
+def test_after_a_night_without_dagster_another_sensor_takes_all_problems_over(
+    cursors: Cursors, clock: list[float]
+) -> None:
+    """Of more than the fleet's event has."""
+    made = running(150, 2, cursors=cursors)
+    fail(made)
+    a_minute(made, clock)
+    since = since_in(cursors, *made.names)
+    clock[0] += 10 * 3600
+    made = reloaded(made, 1)
+    a_minute(made, clock)
+    assert since_in(cursors, *made.names) == since and len(since) == 150
+
+
+def since_in(cursors: Cursors, *sensors: str) -> dict[str, float]:
+    """Since when each stream has failed, by these sensors' cursors."""
+    return {
+        name: found["failed"].since
+        for sensor in sensors
+        for name, found in Memory.load(cursors[sensor]).fleet.problems.items()
+    }
+
+
+@pytest.mark.parametrize("first_too", [False, True])
+def test_sensors_that_can_read_nothing_for_long_are_not_silent(
+    cursors: Cursors,
+    clock: list[float],
+    now: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    first_too: bool,
+) -> None:
+    made = failing(3, cursors)
+    a_minute(made, clock)
+    made = reloaded(made, 3)
+    first, *others = made.names
+    for _ in range(UNREAD + 3):
+        with monkeypatch.context() as patch:
+            if first_too:
+                patch.setattr(telling, "recall", locked)
+            told = made.tick(first).fleet
+        with monkeypatch.context() as patch:
+            patch.setattr(telling, "recall", locked)
+            for name in others:
+                made.tick(name)
+        problems = told["for alerts"]["problems"] if told is not None else []
+        assert all(each["problem"] == "failed" for each in problems)
+        now[0] += 62
+        clock[0] += 62
+
+
+def test_what_a_cursor_says_that_is_newer_than_the_fleets_event_stands(
+    cursors: Cursors, clock: list[float]
+) -> None:
+    made = failing(2, cursors)
+    _, other = made.names
+    a_minute(made, clock)
+    run_well(made)
+    for _ in range(5):  # the first sensor is off
+        clock[0] += 600
+        made.tick(other)
+    clock[0] += 86400
+    fail(made)
+    made.tick(other)
+    new = round(clock[0], 3)
+    for _ in range(2):
+        clock[0] += 60
+        made.tick(other)
+    made = reloaded(made, 2)
+    since = a_minute(made, clock)
+    assert {since[name] for name in made.evaluates(other)} == {new}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_was_told_by_a_tick_whose_cursor_was_not_stored_stands(
+    cursors: Cursors, clock: list[float], ended: bool
+) -> None:
+    made = running(12, 1, cursors=cursors)
+    [name] = made.names
+    a_minute(made, clock)
+    fail(made)
+    stored = cursors[name]
+    since = a_minute(made, clock)
+    cursors[name] = stored
+    if ended:  # and the first tick of the next process is dropped as a whole
+        made = reloaded(made, 1)
+        clock[0] += 60
+        made.evaluate(name)
+        cursors[name] = stored
+    assert a_minute(made, clock) == since

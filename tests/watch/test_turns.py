@@ -132,7 +132,7 @@ class TestRoom:
 def test_of_more_runs_than_there_may_be_those_come_first_that_have_failed_or_waited_longest(
     wanted, failed, most
 ):
-    waiting = who_waits(wanted, failed, most, now=100)
+    waiting = who_waits(wanted, failed, most)
     asked = wanted.keys() - waiting
     assert len(asked) == min(most, len(wanted))
     assert all(
@@ -140,10 +140,6 @@ def test_of_more_runs_than_there_may_be_those_come_first_that_have_failed_or_wai
         for one in asked
         for other in waiting
     )
-
-
-def test_who_has_waited_since_later_as_the_clock_was_set_back_has_waited_longest():
-    assert who_waits({"early": 10, "late": 1800, "now": 100}, set(), most=2, now=100) == ["now"]
 
 
 @given(st.integers(1, 100))

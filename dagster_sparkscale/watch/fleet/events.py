@@ -73,12 +73,16 @@ def fleet_asset(streams: Streams) -> dg.AssetSpec:
 _NOBODY: Mapping[str, Occurrence] = {}
 
 
+_NEVER: Mapping[str, float] = {}
+
+
 def recall(
     memory: FleetMemory,
     instance: DagsterInstance,
     key: dg.AssetKey,
     owner: str,
     streams: Collection[str] | None = None,
+    seen_at: Mapping[str, float] = _NEVER,
 ) -> None:
     """Remember what stood when the fleet was last told of: it is not over. What is remembered of it
     is known better, but for its beginning.
@@ -87,6 +91,7 @@ def recall(
         key: of the fleet's asset.
         owner: the code location and cluster it is told by.
         streams: those whose problems are recalled; None: all.
+        seen_at: when the streams were last seen of which more is remembered than that.
     """
     if (last := latest(instance, key, owner)) is None:
         return
@@ -95,6 +100,8 @@ def recall(
             continue
         if one.problem not in OF_STREAMS:
             continue  # a sensor's, which no stream has
+        if seen_at.get(one.stream, 0.0) > last.at:
+            continue  # what is remembered is newer
         before = memory.problems.get(one.stream, {})
         seen = Standing(one.since, last.at, one.text, health=one.health)
         standing = before.get(one.problem) or seen
