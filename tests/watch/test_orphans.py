@@ -12,12 +12,13 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.watch.fleet.orphan import find_orphans
+from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 from tests.waiting import HANGS, wait_for
-from tests.watch.deployment import Deployment, failure_of
+from tests.watch.deployment import Deployment, Tick, failure_of
 
 OURS = "web/spark_cluster"
 
@@ -241,3 +242,22 @@ def test_one_is_not_gone_because_no_look_has_ended_since_the_code_location_was_s
     fresh.world.end("old")
     clock[0] += 600
     assert orphaned(fresh.tick()) == []
+
+
+def test_an_orphan_that_was_told_of_by_a_tick_that_dagster_dropped_is_no_new_one(
+    deployed: Deployment, clock: list[float]
+) -> None:
+    def since(tick: Tick) -> dict[tuple[str, str], float]:
+        assert tick.fleet is not None
+        told = tick.fleet["for alerts"]["problems"]
+        return {(one["stream"], one["problem"]): one["since"] for one in told}
+
+    before = since(deployed.tick())
+    assert ("old", "orphaned") in before
+    memory = Memory.load(deployed.cursor)
+    memory.fleet.problems.pop("old")
+    memory.streams.pop("old")
+    cursor = memory.dump({*memory.streams})
+    clock[0] += 600
+    again = Deployment(deployed.streams, deployed.world, deployed.instance, cursor)
+    assert since(again.tick()) == before
