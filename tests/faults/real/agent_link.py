@@ -1,23 +1,27 @@
 """A damaged connection between Dagster and the agent of a driver.
 
-A rescale is asked for over it. Whatever the run says came of it must be so; the sensor does not
-take the driver for dead; batches go on; and once the connection is well, the next rescale is
-reached by the same driver.
+A rescale is asked for, and the connection is damaged from the moment on at which the agent is asked
+for executors. Whatever the run says came of it must be so; the sensor does not take the driver for
+dead; batches go on; and once the connection is well, the next rescale is reached by the same
+driver.
 """
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import pytest
 
 from dagster_sparkscale import LocalCluster
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.observe.status import Status
 from dev.toxiproxy.proxy import Link, Toxiproxy
 from tests.e2e.deployment import Deployment, deployed, failure, paced_stream, told
-from tests.faults.real.links import Damage
+from tests.faults.real.links import Damage, begun_later
 from tests.faults.real.watched import Record, recovers
 from tests.waiting import wait_for
 
@@ -44,7 +48,8 @@ class Steered:
 
     @property
     def answer_bytes(self) -> int:
-        return len(self._agent._call("GET", "/v1/status", None, 60))
+        """Of what it says to who asks for no batches, as a change does."""
+        return len(self._agent._call("GET", "/v1/status?window=0", None, 60))
 
     def status(self) -> Status:
         """What the driver says to who asks it beside the link."""
@@ -57,12 +62,27 @@ def steered(cluster: LocalCluster, folder: Path, toxiproxy: Toxiproxy) -> Iterat
         yield Steered(deployment, toxiproxy, "agent")
 
 
+@contextmanager
+def damaged_from_the_change_on(steered: Steered, damage: Damage) -> Iterator[None]:
+    """Whatever a rescale asks for before it passes."""
+    change, toxics = RemoteAgent.change, damage.toxics(steered.answer_bytes)
+    later = begun_later(lambda: steered.link.damaged(toxics))
+    with later as begin, pytest.MonkeyPatch.context() as patch:
+
+        def asked(agent: RemoteAgent, *args: Any, **named: Any) -> Status:
+            begin()
+            return change(agent, *args, **named)
+
+        patch.setattr(RemoteAgent, "change", asked)
+        yield
+
+
 def play(steered: Steered, damage: Damage, record: Record) -> None:
     d = steered.deployment
     before = steered.status()
     assert before.requested is not None
     asked = 2 if before.requested != 2 else 3
-    with steered.link.damaged(damage.toxics(steered.answer_bytes)):
+    with damaged_from_the_change_on(steered, damage):
         result = d.run("rescale", target=asked, wait_seconds=LASTS)
         record("seen", _said(result, asked, steered))
         tick = d.tick()

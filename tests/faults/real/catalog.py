@@ -26,7 +26,7 @@ _WHILE = "from when a driver is launched, and while it is to be stopped"
 _ONE_STARTED = "one driver at most; a run that fails says why; then the stream runs, and stops"
 _LINKS = {
     "agent-link": (
-        "between Dagster and the agent of a driver, while a rescale is asked for",
+        "between Dagster and the agent of a driver, from when a rescale asks for executors",
         "batches go on; the run is right in what it says of the executors; the sensor restarts "
         "nothing; then the next rescale is reached by the same driver",
     ),

@@ -1,5 +1,7 @@
 """What a network does to a connection, as Toxiproxy can do it."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from enum import Enum
 
 from dev.toxiproxy.proxy import Toxic
@@ -70,3 +72,25 @@ _DAMAGES: dict[Damage, tuple[str, tuple[Toxic, ...]]] = {
     ),
     Damage.CUT_LATER: ("every connection ends in the middle of its second answer", ()),
 }
+
+
+@contextmanager
+def begun_later(
+    damage: Callable[[], AbstractContextManager[None]],
+) -> Iterator[Callable[[], None]]:
+    """Gives what has damage begin when it is first called; it lasts as long as this context.
+
+    Raises:
+        AssertionError: it was never called.
+    """
+    begun = False
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            nonlocal begun
+            if not begun:
+                begun = True
+                stack.enter_context(damage())
+
+        yield begin
+        assert begun, "nothing was asked for that is to be damaged"

@@ -43,7 +43,7 @@ from tests.clusters.running import stream
 from tests.clusters.yarn.cluster_mode import cluster_on
 from tests.clusters.yarn.conftest import INHERITED
 from tests.e2e.deployment import Deployment, deployed, failure, told
-from tests.faults.real.links import Damage
+from tests.faults.real.links import Damage, begun_later
 from tests.faults.real.watched import Record, never_two, recovers, ticked
 from tests.kubernetes import namespace, phase
 from tests.waiting import HANGS
@@ -77,18 +77,10 @@ class Linked:
     @contextmanager
     def damaged_from_the_launch_on(self, damage: Damage) -> Iterator[None]:
         """Whatever a start asks for before it passes."""
-        with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-            begun = False
-
-            def begin() -> None:
-                nonlocal begun
-                if not begun:
-                    begun = True
-                    stack.enter_context(self.damaged(damage))
-
+        later = begun_later(lambda: self.damaged(damage))
+        with later as begin, pytest.MonkeyPatch.context() as patch:
             self.before_a_launch(patch, begin)
             yield
-            assert begun, "no driver was launched"
 
 
 def _when_launching(
