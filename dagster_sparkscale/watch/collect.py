@@ -43,6 +43,9 @@ SLOW = 1.0
 """Seconds after which a look was waited for in vain, where it has brought nothing. One that has
 brought something may have been slow as this process was: on a machine that was too busy for ten
 thousand streams, those that were put off for it were not seen for ten ticks."""
+STRADDLES = 5.0
+"""Seconds that a look takes at most which, as it ended when the tick was over, keeps its turn. Of
+one that takes longer each may end so."""
 PUT_OFF = 180.0
 """Seconds by which a stream waits longer for its turn if its last look was in vain: meanwhile a
 thousand others can answer. No longer, for each must be seen within three minutes."""
@@ -112,13 +115,13 @@ class Collector:
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
         most = min(THREADS, HANGING - len(hanging))
-        in_vain: set[str] = set()
+        in_vain, until = set[str](), began + deadline
         found, drivers = _Looks(
-            lambda stream: self._timed(stream, in_vain, lambda: find_one(stream)),
+            lambda stream: self._timed(stream, in_vain, until, lambda: find_one(stream)),
             lambda stream, found: self._timed(
-                stream, in_vain, lambda: ask_one(stream, found), last=True
+                stream, in_vain, until, lambda: ask_one(stream, found), last=True
             ),
-            *(waiting, began, began + deadline),
+            *(waiting, began, until),
         ).found_by(most)
         late = f"not looked at within {deadline:.1f} s: too many agents are slow"
         if most <= 0:
@@ -128,12 +131,18 @@ class Collector:
         return {name: found.get(name) or missing[name] for name in declared}
 
     def _timed(
-        self, stream: Stream, in_vain: set[str], half: Callable[[], Sighting], last: bool = False
+        self,
+        stream: Stream,
+        in_vain: set[str],
+        until: float,
+        half: Callable[[], Sighting],
+        last: bool = False,
     ) -> Sighting:
         """The result of one half of a look at a stream.
 
         Args:
             in_vain: the streams of this tick one half of whose look was.
+            until: when the tick is over, by `time.monotonic()`.
             last: whether it is the second half.
         """
         name, began = stream.name, time.monotonic()
@@ -146,12 +155,16 @@ class Collector:
         finally:
             with self._lock:
                 self._looking.pop(name, None)
+                now = time.monotonic()
                 brought = sighting is not None and sighting.error is None
-                if not brought and time.monotonic() - began > SLOW:
+                if not brought and now - began > SLOW:
                     in_vain.add(name)
-                # Who was found and is not asked yet keeps its turn.
-                if last or name in in_vain or sighting is None or sighting.is_whole:
-                    self._turns[name] = began + (PUT_OFF if name in in_vain else 0.0)
+                ended = last or sighting is None or sighting.is_whole
+                # Who was found and is not asked yet keeps its turn, and who was seen too late.
+                if name in in_vain:
+                    self._turns[name] = began + PUT_OFF
+                elif ended and not until < now <= began + STRADDLES:
+                    self._turns[name] = began
 
 
 class _Looks:

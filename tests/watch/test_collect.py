@@ -8,6 +8,7 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch import collect
 from dagster_sparkscale.watch.collect import HANGING, Collector
+from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 from tests.waiting import HANGS, wait_for
@@ -278,6 +279,22 @@ class TestTurns:
     def test_silent_streams_in_front_keep_nobody_from_being_looked_at(self, ticks):
         looked = ticks(5, silent=20, healthy=20)
         assert len(set.union(*looked)) == 40
+
+    @pytest.mark.parametrize(
+        ("takes", "until", "turn"),
+        [(3.0, 10.0, 100.0), (3.0, 2.0, None), (6.0, 2.0, 100.0)],
+        ids=["in time", "too late", "too late, as it always may be"],
+    )
+    def test_who_was_seen_too_late_keeps_its_turn(self, monkeypatch, takes, until, turn):
+        clock, collector, [stream] = SimpleNamespace(now=100.0), Collector(), STREAMS[:1]
+        monkeypatch.setattr(collect, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+        def half():
+            clock.now += takes
+            return Sighting(stream.name)
+
+        collector._timed(stream, set(), 100.0 + until, half, last=True)
+        assert collector._turns.get(stream.name) == turn
 
     def test_from_then_on_those_that_answer_are_looked_at_in_every_tick(self, ticks):
         healthy = {f"healthy{n}" for n in range(20)}
