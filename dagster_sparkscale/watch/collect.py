@@ -66,14 +66,14 @@ class Collector:
         self._looking: dict[str, float] = {}
         """When the looks began that have not returned, by `time.monotonic()`."""
         self._turns: dict[str, float] = {}
-        """Since when it is the turn of each stream; of none that was never looked at."""
+        """Since when it is the turn of each stream; of none that this process never looked at."""
         self._calls = Calls()
 
     def first(self, streams: Iterable[str]) -> None:
         """Have these looked at first at the next tick: this one had no time for what was seen."""
         with self._lock:
             for name in streams:
-                self._turns.pop(name, None)
+                self._turns[name] = float("-inf")
 
     def collect(
         self,
@@ -113,7 +113,10 @@ class Collector:
             return ask(seen, stream, found, min(5.0, deadline), window)
 
         waiting = [stream for name, stream in declared.items() if name not in hanging]
-        waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
+        # Before the process began, it was looked at no later than it was evaluated.
+        before = elapsed or {}
+        forever = float("inf")
+        waiting.sort(key=lambda s: turns.get(s.name, began - before.get(s.name, forever)))
         most = min(THREADS, HANGING - len(hanging))
         in_vain, until = set[str](), began + deadline
         found, drivers = _Looks(

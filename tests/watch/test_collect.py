@@ -280,6 +280,20 @@ class TestTurns:
         looked = ticks(5, silent=20, healthy=20)
         assert len(set.union(*looked)) == 40
 
+    def test_in_a_new_process_those_come_first_that_were_evaluated_longest_ago(self, ticks):
+        world, streams = World(), [structured(f"s{n}") for n in range(9)]
+        looked = list[str]()
+
+        def find(name):
+            looked.append(name)
+
+        for stream in streams:
+            world.run(stream)
+        world.on_find = find
+        elapsed = {f"s{n}": 60.0 * n for n in range(8)}  # nobody has evaluated the last one
+        Collector().collect(world.cluster, streams, deadline=30.0, elapsed=elapsed)
+        assert looked == ["s8", *(f"s{n}" for n in reversed(range(8)))]
+
     @pytest.mark.parametrize(
         ("takes", "until", "turn"),
         [(3.0, 10.0, 100.0), (3.0, 2.0, None), (6.0, 2.0, 100.0)],
