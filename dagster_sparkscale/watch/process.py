@@ -70,11 +70,11 @@ class Watch:
     recalled: bool = False
     """Whether what the fleet was last told of has been read since the process began, or since
     Dagster has dropped a tick."""
+    unrecalled: int = 0
+    """Ticks one after the other in which that could not be read."""
     seen_at: dict[str, float] = field(default_factory=dict)
     """When each stream was last seen, by the last cursor that this process has not written, seconds
     since the epoch."""
-    unrecalled: int = 0
-    """Ticks one after the other in which that could not be read."""
     asked_at: dict[str, float] = field(default_factory=dict)
     """When this process last asked for a run of each stream that had failed, seconds since the
     epoch, by name."""

@@ -42,7 +42,6 @@ class PodDriver(SubmittedDriver):
 
     EVERY: ClassVar[float] = 5.0
     CONTAINER: ClassVar[str] = CONTAINER
-
     TOLD_BY: ClassVar[str] = "the API server and its agent"
 
     def __init__(
